@@ -6,22 +6,27 @@
 #include "mem/mem.h"
 #include "mem/remote_priv.h"
 
+/* @return how many bytes there are. */
+static size_t
+read_some(int fd, uint64_t va, uint8_t *dst, size_t len)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		ssize_t n = pread(fd, dst + done, len - done, (off_t)(va + done));
+
+		if (n > 0)
+			done += (size_t)n;
+		else if (n == 0 || errno != EINTR)
+			break;
+	}
+	return done;
+}
+
 int
 remote_read(int fd, uint64_t va, uint8_t *dst, size_t len)
 {
-	while (len > 0) {
-		ssize_t n = pread(fd, dst, len, (off_t)va);
-
-		if (n <= 0) {
-			if (n < 0 && errno == EINTR)
-				continue;
-			return EFAULT;
-		}
-		va += (size_t)n;
-		dst += n;
-		len -= (size_t)n;
-	}
-	return 0;
+	return read_some(fd, va, dst, len) == len ? 0 : EFAULT;
 }
 
 int
@@ -68,14 +73,15 @@ atomic_run(struct mem_job *job)
 static int
 read_run(struct mem_job *job)
 {
-	uint8_t *to = job->data;
-	int rc = 0;
+	for (uint32_t i = 0; i < job->nb_pieces; i++) {
+		const struct mem_piece *p = &job->pieces[i];
+		size_t n = read_some(job->fd, p->va, job->data + job->nb_read, p->length);
 
-	for (uint32_t i = 0; i < job->nb_pieces && rc == 0; i++) {
-		rc = remote_read(job->fd, job->pieces[i].va, to, job->pieces[i].length);
-		to += job->pieces[i].length;
+		job->nb_read += (uint32_t)n;
+		if (n != p->length)
+			return EFAULT;
 	}
-	return rc;
+	return 0;
 }
 
 static int

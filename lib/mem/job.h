@@ -55,6 +55,7 @@ struct mem_job {
 	uint8_t op;                /**< enum mem_job_op */
 	uint8_t nb_pieces;
 	uint8_t nb_done;           /**< WRITE: pieces that are in memory; if rc isn't 0, the next one could not be written */
+	uint32_t nb_read;          /**< READ: bytes in the buffer; if rc isn't 0, the next one isn't there */
 	uint32_t epoch;            /**< the lane's when the job was handed over (copier.h) */
 	_Atomic uint32_t state;    /**< enum mem_job_state */
 	uint32_t length;           /**< bytes of all pieces */

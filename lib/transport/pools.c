@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "transport/core/copy_priv.h"
+#include "transport/core/local_priv.h"
 #include "transport/core/reorder_priv.h"
 #include "transport/pools_priv.h"
 #include "transport/req/scoreboard_priv.h"
@@ -36,6 +37,33 @@ pools_default(struct tp_pool_sizes *n)
 	n->reorder_pkts = n->reorder_pkts != 0 ? n->reorder_pkts : TP_REORDER_PKTS;
 	n->copy_jobs = n->copy_jobs != 0 ? n->copy_jobs : TP_COPY_JOBS;
 	n->copy_pkts = n->copy_pkts != 0 ? n->copy_pkts : TP_COPY_PKTS;
+}
+
+static void
+limit(uint16_t *l, uint16_t most)
+{
+	if (*l == 0 || *l > most)
+		*l = most;
+}
+
+void
+limits_default(struct tp_limits *l)
+{
+	limit(&l->tx_packets, TP_TX_MAX);
+	limit(&l->local_packets, TP_LOCAL_MAX);
+	limit(&l->local_rounds, TP_LOCAL_ROUNDS);
+	limit(&l->qp_budget, TP_QP_BUDGET);
+	limit(&l->turn_budget, TP_TURN_BUDGET);
+	limit(&l->turn_qps, TP_TURN_QPS);
+	/* Half of them are for the shares that have just got work. */
+	l->turn_qps = RTE_MAX(l->turn_qps, 2);
+	limit(&l->rx_batch, TP_RX_BATCH);
+	limit(&l->touched_cqs, TP_TOUCHED_CQS);
+	limit(&l->deferred_cqs, TP_DEFERRED_CQS);
+	limit(&l->owed_burst, TP_OWED_BURST);
+	limit(&l->copy_held, TP_COPY_HELD);
+	limit(&l->reorder_span, TP_SACK_SPAN);
+	limit(&l->cwnd, TP_CWND_MAX);
 }
 
 void

@@ -44,6 +44,7 @@ transport_create(const struct transport_config *c)
 		return NULL;
 	tp->c = *c;
 	pools_default(&tp->c.pools);
+	limits_default(&tp->c.limits);
 	if (c->by_reference)
 		tp->locals = calloc(1, sizeof(*tp->locals));
 	if (pools_create(tp) != 0 || diag_create(tp) != 0 || (c->by_reference && tp->locals == NULL)) {
@@ -173,7 +174,8 @@ rx_admitted(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		ud_rx(tp, qp, p);
 		return;
 	}
-	if (unlikely(qp->state == UROCE_QPS_RTR && !qp->rcv.comm_est)) {
+	/* Of RC, the packet that it begins with: others may be a stranger's, or of another connection. */
+	if (unlikely(qp->state == UROCE_QPS_RTR && !qp->rcv.comm_est) && (qp->service != WIRE_RC || p->bth.psn == qp->rcv.epsn)) {
 		qp->rcv.comm_est = true;
 		tp_event(tp, UROCE_EVENT_COMM_EST, qp->cookie, qp->owner);
 	}
@@ -486,8 +488,8 @@ transport_rx(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16
 
 	UROCE_ASSERT(port < tp->c.nb_ports && now_ns >= tp->now_ns);
 	tp->now_ns = now_ns;
-	for (uint16_t done = 0; done < n; done += TP_RX_BATCH) {
-		uint16_t batch = RTE_MIN(n - done, TP_RX_BATCH);
+	for (uint16_t done = 0; done < n; done += tp->c.limits.rx_batch) {
+		uint16_t batch = RTE_MIN(n - done, tp->c.limits.rx_batch);
 		uint16_t not_roce = rx_batch(tp, port, pkts + done, batch, trusted);
 
 		memmove(pkts + left, pkts + done, not_roce * sizeof(pkts[0]));

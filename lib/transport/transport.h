@@ -24,6 +24,7 @@
 
 #include "mem/mem.h"
 #include "ring/ring.h"
+#include "transport/sizes.h"
 #include "transport/share.h"
 #include "base/shared.h"
 #include "base/gid.h"
@@ -294,24 +295,10 @@ struct tp_mad {
 uint32_t gsi_build(uint8_t *frame, const struct wire_addr *a, uint16_t pkey, uint32_t psn,
 		   const uint8_t mad[TP_MAD_BYTES]);
 
-/**
- * How many items each pool of a transport has: what it lends to its QPs while they need it. 0: as many as limits_priv.h says,
- * which is what everybody wants but tests of pools that run empty.
- */
-struct tp_pool_sizes {
-	uint32_t inflight_blocks;  /**< for WQEs in flight */
-	uint32_t read_blocks;      /**< for QPs that answer READs */
-	uint32_t sge_blocks;       /**< for QPs that receive a message into an SRQ's WQE */
-	uint32_t scoreboards;      /**< for requesters that do selective repeat */
-	uint32_t reorders;         /**< for responders that do selective repeat */
-	uint32_t reorder_pkts;     /**< packets in all reorder buffers */
-	uint32_t copy_jobs;        /**< copies of memory that isn't mapped */
-	uint32_t copy_pkts;        /**< packets that wait for them */
-};
-
 struct transport_config {
 	struct shared sh;
 	struct tp_pool_sizes pools;
+	struct tp_limits limits;
 	unsigned int engine;       /**< this transport's number, below UROCE_MAX_ENGINES */
 	uint16_t nb_ports;         /**< at most UROCE_MAX_PORTS */
 	struct tp_port_config ports[UROCE_MAX_PORTS];

@@ -11,6 +11,7 @@
 #include "transport/core/share_priv.h"
 #include "transport/flush_priv.h"
 #include "transport/req/loss_priv.h"
+#include "transport/req/req_invariants_priv.h"
 #include "transport/req/requester_priv.h"
 #include "transport/req/send_queue_priv.h"
 #include "transport/resp/resp_priv.h"
@@ -81,6 +82,7 @@ run_qp(struct transport *tp, struct qp *qp, uint32_t budget)
 		qp_sleep(tp, qp);
 	}
 	qp_assert_invariants(qp);
+	requester_assert_invariants(qp);
 	return work;
 }
 
@@ -204,22 +206,22 @@ budget_for(const struct qp *qp, int64_t deficit, bool brief)
 	uint64_t n = deficit <= 0 ? 0 : (uint64_t)deficit >> (qp->path.mtu_shift + brief);
 
 	n += !brief || n == 0;
-	return (uint32_t)RTE_MIN(n, (uint64_t)TP_QP_BUDGET);
+	return (uint32_t)RTE_MIN(n, (uint64_t)qp->tp->c.limits.qp_budget);
 }
 
 /* The usual case: no other share wants a turn. It owes nothing for the time that nobody else wanted. */
 static uint32_t
 run_alone(struct transport *tp, struct share *s)
 {
-	uint32_t n = RTE_MIN(s->nb_active, (uint32_t)TP_TURN_QPS), work = 0;
+	uint32_t n = RTE_MIN(s->nb_active, (uint32_t)tp->c.limits.turn_qps), work = 0;
 	bool brief = is_brief(tp, s);
 	uint64_t before = tp->cost;
 
 	s->deficit = quantum_of(s, brief);
-	while (n-- > 0 && work < TP_TURN_BUDGET && (!brief || s->deficit > 0)) {
+	while (n-- > 0 && work < tp->c.limits.turn_budget && (!brief || s->deficit > 0)) {
 		struct qp *qp = next_qp(s);
 
-		work += visit(tp, s, qp, brief ? budget_for(qp, s->deficit, true) : TP_QP_BUDGET);
+		work += visit(tp, s, qp, brief ? budget_for(qp, s->deficit, true) : tp->c.limits.qp_budget);
 	}
 	if (work != 0)
 		note_light(tp, s, tp->cost - before);
@@ -242,7 +244,7 @@ serve(struct transport *tp, struct share *s, struct turn *t)
 		struct qp *qp;
 		uint32_t work;
 
-		if (t->work >= TP_TURN_BUDGET || t->looks == 0)
+		if (t->work >= tp->c.limits.turn_budget || t->looks == 0)
 			return SERVED_BUDGET;
 		t->looks--;
 		if (s->deficit <= 0) {
@@ -321,7 +323,7 @@ run_fresh(struct transport *tp, struct turn *t)
 	struct share *s, *last = TAILQ_LAST(&tp->shares[SHARE_FRESH], tp_share_list);
 	enum served served = SERVED_ALL;
 
-	t->looks = TP_TURN_QPS / 2;
+	t->looks = tp->c.limits.turn_qps / 2u;
 	while (last != NULL && served != SERVED_BUDGET) {
 		s = TAILQ_FIRST(&tp->shares[SHARE_FRESH]);
 		if (s == last)
@@ -329,7 +331,7 @@ run_fresh(struct transport *tp, struct turn *t)
 		served = serve(tp, s, t);
 		place(tp, s, served);
 	}
-	t->looks += TP_TURN_QPS / 2;
+	t->looks += tp->c.limits.turn_qps / 2u;
 }
 
 /* Serve the others by turns. A brief turn is over when each had its turn, if one of them has sent something. */
@@ -406,7 +408,7 @@ run_responses(struct transport *tp, struct qp *qp)
 
 	if (!may_send(tp, s, &alone))
 		return 0;
-	work = responder_run(tp, qp, alone ? TP_QP_BUDGET : budget_for(qp, s->deficit, false));
+	work = responder_run(tp, qp, alone ? tp->c.limits.qp_budget : budget_for(qp, s->deficit, false));
 	charge_sent(tp, qp, &b);
 	qp->sched.deficit = RTE_MAX(qp->sched.deficit, -TP_DEBT_MAX);
 	if (alone)
@@ -444,7 +446,7 @@ run_locals(struct transport *tp)
 {
 	uint32_t work = 0;
 
-	for (unsigned int i = 0; i < TP_LOCAL_ROUNDS && tp->locals->n != 0; i++) {
+	for (unsigned int i = 0; i < tp->c.limits.local_rounds && tp->locals->n != 0; i++) {
 		rx_local(tp);
 		work += run_replies(tp);
 	}
@@ -462,7 +464,7 @@ qp_work_posted(struct transport *tp, struct qp *qp, uint32_t *budget, uint64_t n
 	tp->now_ns = RTE_MAX(tp->now_ns, now_ns);
 	while (work != 0 && *budget != 0 && (requester_pending(qp) || qp_does(qp, QP_FLUSHES_SQ | QP_FLUSHES_RQ)) &&
 	       may_send(tp, qp->share, &alone)) {
-		uint32_t most = RTE_MIN(*budget, (uint32_t)TP_QP_BUDGET);
+		uint32_t most = RTE_MIN(*budget, (uint32_t)tp->c.limits.qp_budget);
 
 		qp_activate(tp, qp);
 		work = visit(tp, qp->share, qp, alone ? most : RTE_MIN(most, budget_for(qp, qp->share->deficit, false)));

@@ -12,7 +12,7 @@ op_writes(const struct sim_op *op)
 {
 	return (op->opcode == UROCE_WR_RDMA_WRITE || op->opcode == UROCE_WR_RDMA_WRITE_WITH_IMM ||
 		op->opcode == UROCE_WR_ATOMIC_WRITE) &&
-	       op->plant == SIM_PLANT_NONE;
+	       !op->huge && op->plant == SIM_PLANT_NONE;
 }
 
 void

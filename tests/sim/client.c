@@ -8,6 +8,7 @@
 
 enum { CQ_GROW_MOST = 12, MODERATION_COUNT_MOST = 8, MODERATION_US_MOST = 200, MODERATION_TURNS = 32 };
 #define HOLD_SLACK_NS 300000 /* engines stall, and are busy */
+#define RESTORED_NS (2 * SIM_NS_PER_MS) /* after a restart a client has had a turn */
 #define SOLICITED_WAKE_NS SIM_NS_PER_MS /* a program that waits for solicited completions looks now and then */
 
 bool
@@ -168,6 +169,8 @@ post_send(struct sim_world *w, struct sim_qp *q)
 	wqe_put_imm(e, op->imm);
 	if (q->params.type == UROCE_QPT_UD)
 		put_datagram(q, op, e);
+	else if (op->huge)
+		huge_put(w, op, e);
 	else if (op_one_sided(op))
 		put_remote(q, op, e);
 	if (op_local(op))
@@ -179,7 +182,9 @@ post_send(struct sim_world *w, struct sim_qp *q)
 	ctl.opcode = op->plant == SIM_PLANT_OPCODE ? wrong_opcode(q, op) : op->opcode;
 	ctl.flags = op->flags;
 	ctl.srqn = op->srqn;
-	if (op->flags & UROCE_SEND_INLINE) {
+	if (op->huge) {
+		ctl.count = 1;
+	} else if (op->flags & UROCE_SEND_INLINE) {
 		ctl.count = (uint16_t)op->len;
 		for (i = 0; i < op->nsge; i++) {
 			memcpy(data, op->pieces[i].p, op->pieces[i].len);
@@ -329,7 +334,8 @@ check_no_event_lost(struct sim_world *w, struct sim_cq *c)
 	uint32_t first, end, completions;
 	uint64_t ns = 0;
 
-	if (!first_that_counts(c, &first, &end) || c->ep->stalled_until + HOLD_SLACK_NS > w->now_ns ||
+	/* A host that is about to restart waits for its copies, and does nothing else. */
+	if (!first_that_counts(c, &first, &end) || c->ep->stalled_until + HOLD_SLACK_NS > w->now_ns || c->ep->restarting ||
 	    c->ep->dark_until + HOLD_SLACK_NS > w->now_ns || w->now_ns < w->jumped_until)
 		return;
 	if (moderated(c)) {
@@ -354,7 +360,8 @@ check_event_is_due(struct sim_world *w, struct sim_cq *c)
 		return;
 	if (!first_that_counts(c, &first, &end))
 		sim_fail(w, "endpoint %u: an event of a CQ that has nothing to say", c->ep->id);
-	else if (moderated(c) && c->stamps != NULL && !enough(c, told - c->told, w->now_ns - stamp_of(c, first)))
+	/* Those that can't be held back come at once. */
+	else if (moderated(c) && w->cfg.limits.deferred_cqs == 0 && c->stamps != NULL && !enough(c, told - c->told, w->now_ns - stamp_of(c, first)))
 		sim_fail(w, "endpoint %u: an event of %u completions after %" PRIu64 " ns, moderation is %u and %u us",
 			 c->ep->id, told - c->told, w->now_ns - stamp_of(c, first), c->mod_count, c->mod_us);
 }
@@ -427,8 +434,9 @@ poll_cq(struct sim_world *w, struct sim_cq *c)
 	if (c->armed) {
 		if (c->events > 0) {
 			c->events = 0;
-			/* Of several engines each has its own time to raise it. */
-			if (!c->stray && !c->loose && !(moderated(c) && c->ep->nb_engines > 1))
+			/* Of several engines each has its own time to raise it. What was polled while the daemon was replaced is told of, too. */
+			if (!c->stray && !c->loose && !(moderated(c) && c->ep->nb_engines > 1) &&
+			    !(c->ep->restarts != 0 && w->now_ns < c->ep->dark_until + RESTORED_NS))
 				check_event_is_due(w, c);
 			c->told = atomic_load_explicit(&c->shared->reported, memory_order_acquire);
 			c->loose = false;
@@ -440,7 +448,7 @@ poll_cq(struct sim_world *w, struct sim_cq *c)
 			/* Whoever stops waiting takes back what it asked for; nobody else sends events here meanwhile.
 			 */
 			atomic_store_explicit(&c->shared->arm, RING_ARM_NONE, memory_order_relaxed);
-			c->loose = moderated(c);
+			c->loose |= moderated(c);
 		}
 		c->armed = false;
 	}

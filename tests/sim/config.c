@@ -5,8 +5,8 @@
 
 #include "sim.h"
 
-enum { STREAM_CONFIG = 1, STREAM_CC = 32, STREAM_XRC = 33, STREAM_SELECTIVE = 34, STREAM_MCAST = 35, STREAM_APM = 36, STREAM_MODERATE = 37, STREAM_PKEYS = 38, STREAM_FEATURES = 39, STREAM_POOLS = 40, STREAM_NB_SHARES = 41, STREAM_LATE = 43, STREAM_RESTARTS = 45, STREAM_NB_PORTS = 46, XRC_ONE_IN = 6,
-       APM_ONE_IN = 6 };
+enum { STREAM_CONFIG = 1, STREAM_CC = 32, STREAM_XRC = 33, STREAM_SELECTIVE = 34, STREAM_MCAST = 35, STREAM_APM = 36, STREAM_MODERATE = 37, STREAM_PKEYS = 38, STREAM_FEATURES = 39, STREAM_POOLS = 40, STREAM_NB_SHARES = 41, STREAM_LATE = 43, STREAM_RESTARTS = 45, STREAM_NB_PORTS = 46, STREAM_HUGE = 47, STREAM_CM = 50, STREAM_LIMITS = 51, XRC_ONE_IN = 6,
+       APM_ONE_IN = 6, HUGE_ONE_IN = 400, HUGE_RARER = 64, CM_ONE_IN = 2 };
 
 const char *
 fault_name(unsigned int bit)
@@ -94,6 +94,22 @@ pools_draw(struct sim_config *c)
 		*sizes_of[rng_below(&r, RTE_DIM(sizes_of))] = (uint32_t)rng_between(&r, 1, 4);
 }
 
+/* Half of the seeds have one to four limits of a few packets, QPs, or whatever it is. */
+static void
+limits_draw(struct sim_config *c)
+{
+	struct rng r = rng_stream(c->seed, STREAM_LIMITS);
+	uint16_t *const limits[] = { &c->limits.tx_packets, &c->limits.local_packets, &c->limits.local_rounds, &c->limits.qp_budget,
+				     &c->limits.turn_budget, &c->limits.turn_qps, &c->limits.rx_batch, &c->limits.touched_cqs,
+				     &c->limits.deferred_cqs, &c->limits.owed_burst, &c->limits.copy_held, &c->limits.reorder_span,
+				     &c->limits.cwnd };
+
+	if (!rng_one_in(&r, 2))
+		return;
+	for (uint64_t n = rng_between(&r, 1, 4); n > 0; n--)
+		*limits[rng_below(&r, RTE_DIM(limits))] = (uint16_t)rng_between(&r, 1, 5);
+}
+
 static void
 ports_draw(struct sim_config *c)
 {
@@ -106,6 +122,34 @@ ports_draw(struct sim_config *c)
 		c->nb_ports[i] = c->faults & SIM_F_PORTS ? (uint32_t)rng_between(&r, 1, SIM_MAX_PORTS) : 1;
 }
 
+/* Hundreds of thousands of packets in a message: what goes wrong with one of them is rarer, or the seed has no end. */
+static void
+huge_draw(struct sim_config *c)
+{
+	struct rng r = rng_stream(c->seed, STREAM_HUGE);
+
+	if (!rng_one_in(&r, HUGE_ONE_IN) || c->harsh)
+		return;
+	c->faults |= SIM_F_HUGE;
+	c->faults &= ~(uint64_t)(SIM_F_QUEUE | SIM_F_NO_MBUF);
+	c->loss_ppm /= HUGE_RARER;
+	c->dup_ppm /= HUGE_RARER;
+	c->reorder_ppm /= HUGE_RARER;
+	c->corrupt_ppm /= HUGE_RARER;
+	c->burst_every_ns *= HUGE_RARER;
+	c->partition_every_ns *= HUGE_RARER;
+}
+
+/* Where MADs get through in the end: whoever gives up has made a mistake. */
+static void
+cm_draw(struct sim_config *c)
+{
+	struct rng r = rng_stream(c->seed, STREAM_CM);
+
+	if (rng_one_in(&r, CM_ONE_IN) && !c->harsh && !(c->faults & (SIM_F_DEATH | SIM_F_CQ_SMALL)))
+		c->faults |= SIM_F_CM;
+}
+
 static void
 pools_print(const struct sim_config *c, FILE *f)
 {
@@ -116,6 +160,24 @@ pools_print(const struct sim_config *c, FILE *f)
 		fprintf(f, "  small pools (0: as always): in-flight blocks %u, read blocks %u, SGE blocks %u, scoreboards %u, "
 			"reorder buffers %u, their packets %u\n",
 			p->inflight_blocks, p->read_blocks, p->sge_blocks, p->scoreboards, p->reorders, p->reorder_pkts);
+}
+
+static void
+limits_print(const struct sim_config *c, FILE *f)
+{
+	const struct tp_limits *l = &c->limits;
+	const struct {
+		const char *name;
+		uint16_t value;
+	} all[] = { { "packets in TX vectors", l->tx_packets }, { "by reference", l->local_packets }, { "rounds of these", l->local_rounds },
+		    { "a QP's budget", l->qp_budget }, { "a turn's budget", l->turn_budget }, { "QPs in a turn", l->turn_qps },
+		    { "packets parsed", l->rx_batch }, { "CQs touched", l->touched_cqs }, { "events deferred", l->deferred_cqs },
+		    { "events owed", l->owed_burst }, { "packets held for copies", l->copy_held }, { "PSNs beyond gaps", l->reorder_span },
+		    { "packets in flight", l->cwnd } };
+
+	for (uint32_t i = 0; i < RTE_DIM(all); i++)
+		if (all[i].value != 0)
+			fprintf(f, "  small limit: %s %u\n", all[i].name, all[i].value);
 }
 
 static void
@@ -150,6 +212,7 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 		c->faults |= SIM_F_XRC;
 	features_draw(c);
 	pools_draw(c);
+	limits_draw(c);
 	ports_draw(c);
 	if (rng_one_in(&shares, 2))
 		c->nb_shares = (uint32_t)rng_between(&shares, 1, SIM_MAX_SHARES);
@@ -219,11 +282,16 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 	c->mark_bytes = (uint32_t)rng_below(&r, c->queue_bytes / 2);
 	c->reorder_once = !rng_one_in(&r, 4);
 
+	huge_draw(c);
+	cm_draw(c);
+
 	c->faults &= o->faults_mask;
 	for (i = 0; i < SIM_MAX_EPS && !(c->faults & SIM_F_PORTS); i++)
 		c->nb_ports[i] = 1;
 	c->ordered = (c->faults & (SIM_F_REORDER | SIM_F_DUP | SIM_F_STALE)) == 0;
-	c->lossless = (c->faults & (SIM_F_LINK | SIM_F_STALL)) == 0;
+	/* What finds no room while others wait for a copy is lost, and so are copies for members of a group on the sender's host. */
+	c->lossless = (c->faults & (SIM_F_LINK | SIM_F_STALL)) == 0 && c->limits.copy_held == 0 &&
+		      (c->limits.tx_packets == 0 || !(c->faults & SIM_F_MCAST));
 	if (o->ops != 0 && o->ops < c->ops)
 		c->ops = o->ops;
 	if (o->conns != 0 && o->conns < c->nb_conns)
@@ -244,6 +312,7 @@ config_print(const struct sim_config *c, FILE *f)
 		c->faults == 0 ? " none" : "", c->nb_eps, c->max_len, 128u << c->max_mtu, c->gbps, c->delay_ns);
 	features_print(c, f);
 	pools_print(c, f);
+	limits_print(c, f);
 	if (c->nb_shares != 0)
 		fprintf(f, "  %u shares\n", c->nb_shares);
 	if (c->cc != TP_CC_NONE)

@@ -37,6 +37,7 @@ reconnect(struct sim_world *w, struct sim_conn *c)
 	uint32_t k;
 
 	c->rounds_left--;
+	connect_anew(c);
 	c->mtu_code = (uint32_t)rng_between(&c->rng, UROCE_MTU_256, w->cfg.max_mtu);
 	for (i = 0; i < 2; i++) {
 		struct sim_qp *q = &c->qp[i];
@@ -59,7 +60,7 @@ reconnect(struct sim_world *w, struct sim_conn *c)
 		if (q->ops == NULL || !mrs_again(q))
 			abort();
 		memset(q->target_mr.base, 0, q->target_mr.len);
-		q->attr.sq_psn = (q->attr.sq_psn + (1u << 22) + (uint32_t)rng_below(&c->rng, 1 << 22)) & WIRE_PSN_MASK;
+		q->attr.sq_psn = c->by_cm ? connect_next_psn(q) : (q->attr.sq_psn + (1u << 22) + (uint32_t)rng_below(&c->rng, 1 << 22)) & WIRE_PSN_MASK;
 	}
 	conn_attributes(w, c);
 	sim_trace(w, "connection %u: another round%s", c->id, anew ? ", with other QPs" : "");
@@ -135,7 +136,9 @@ conn_step(struct sim_world *w, struct sim_conn *c)
 	for (i = 0; i < 2; i++) {
 		struct sim_qp *q = &c->qp[i];
 
-		if (!q->ready)
+		if (!q->ready && c->by_cm)
+			connect_bring_up(w, q);
+		else if (!q->ready)
 			qp_bring_up(w, q);
 		else
 			qp_disturb(w, q);
@@ -143,7 +146,7 @@ conn_step(struct sim_world *w, struct sim_conn *c)
 		paths_turn(w, q);
 		ended &= q->ready && client_sends_done(q);
 	}
-	if (!ended || still_moving(w, c))
+	if (!ended || still_moving(w, c) || (c->by_cm && !connect_end(w, c)))
 		return;
 	/* Through: receives that are left over come back flushed, then the QPs go. */
 	for (i = 0; i < 2; i++) {
@@ -156,7 +159,7 @@ conn_step(struct sim_world *w, struct sim_conn *c)
 		}
 		ended &= q->finalized && receives_returned(q);
 	}
-	if (!ended)
+	if (!ended || (c->rounds_left != 0 && !connect_may_begin(c)))
 		return;
 	model_conn_end(w, c);
 	for (i = 0; i < 2; i++)
@@ -166,6 +169,7 @@ conn_step(struct sim_world *w, struct sim_conn *c)
 		return;
 	}
 	for (i = 0; i < 2; i++) {
+		connect_leave(w, &c->qp[i]);
 		mcast_leave(&c->qp[i]);
 		qp_destroy(c->qp[i].tp, c->qp[i].qp);
 		c->qp[i].qp = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counters of the transports that must be zero, by what the seed lets go wrong. */
+/* Counters of the transports: what must always be so, and which must be zero, by what the seed lets go wrong. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -54,6 +54,34 @@ check_few_timeouts(struct sim_world *w)
 		sim_fail(w, "%" PRIu64 " ACK timeouts, %" PRIu64 " NAKs, though nothing was lost", timeouts, naks);
 }
 
+/* Whatever happens: no counter goes back below zero, and what has been counted has been counted in its parts. */
+static void
+check_sums(struct sim_world *w)
+{
+#define TP_X(name) { #name, offsetof(struct tp_counters, name) },
+	static const struct must_be_zero all[] = { TP_COUNTERS(TP_X) };
+#undef TP_X
+	uint64_t value;
+
+	for (uint32_t ep = 0; ep < w->cfg.nb_eps; ep++) {
+		for (uint32_t i = 0; i < w->eps[ep].nb_engines; i++) {
+			const struct tp_counters *c = transport_counters(w->eps[ep].engines[i].tp);
+
+			for (size_t k = 0; k < sizeof(all) / sizeof(all[0]); k++) {
+				memcpy(&value, (const char *)c + all[k].offset, sizeof(value));
+				if (value > INT64_MAX)
+					sim_fail(w, "endpoint %u: counter %s is %" PRIi64, ep, all[k].name, (int64_t)value);
+			}
+			if (c->rx_cnp != c->rp_cnp_handled + c->rp_cnp_ignored)
+				sim_fail(w, "endpoint %u: of %" PRIu64 " CNPs %" PRIu64 " were handled and %" PRIu64 " ignored", ep, c->rx_cnp,
+					 c->rp_cnp_handled, c->rp_cnp_ignored);
+			if (c->np_cnp_sent > c->np_ecn_marked_roce_packets)
+				sim_fail(w, "endpoint %u: %" PRIu64 " CNPs were sent for %" PRIu64 " marked packets", ep, c->np_cnp_sent,
+					 c->np_ecn_marked_roce_packets);
+		}
+	}
+}
+
 #define CHECK_ZERO(w, z) check_zero(w, z, sizeof(z) / sizeof((z)[0]))
 
 static bool
@@ -104,6 +132,7 @@ check_counters(struct sim_world *w)
 	bool rnr = false, probes = false;
 	uint32_t ep, i;
 
+	check_sums(w);
 	for (ep = 0; ep < w->cfg.nb_eps; ep++) {
 		for (i = 0; i < w->eps[ep].nb_engines; i++) {
 			rnr |= transport_counters(w->eps[ep].engines[i].tp)->rnr_nak_sent != 0 ||
@@ -113,11 +142,12 @@ check_counters(struct sim_world *w)
 	}
 	if (w->hostile)
 		return;
+	tally_check(w);
 	CHECK_ZERO(w, always);
 	/* Packets are held, and dropped if there are too many of them. */
 	if (w->copies)
 		return;
-	if (!(w->cfg.faults & SIM_F_NO_MBUF) || w->nb_groups == 0)
+	if ((!(w->cfg.faults & SIM_F_NO_MBUF) && w->cfg.limits.tx_packets == 0) || w->nb_groups == 0)
 		CHECK_ZERO(w, copied);
 	if (w->nb_groups == 0 && !(w->cfg.faults & SIM_F_CORRUPT))
 		CHECK_ZERO(w, no_groups);

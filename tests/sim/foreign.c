@@ -7,6 +7,7 @@
 
 enum {
 	STREAM_FOREIGN = 4096,
+	WHOLE_READ_BYTES = 64 * 1024,
 	FOREIGN_ONE_IN = 4, /* connections, besides every third one */
 	TURN_GAP_NS = 1000,
 };
@@ -58,6 +59,9 @@ habits_draw(const struct sim_world *w, struct rng *r)
 		h.nak_each = rng_one_in(r, 4);
 		h.rnr_again = rng_one_in(r, 3) ? (uint32_t)rng_between(r, 1, 5) : 0;
 	}
+	/* A long answer would hardly ever come whole from a network that loses packets. */
+	if (!w->cfg.lossless && w->cfg.max_len > WHOLE_READ_BYTES)
+		h.read_whole_again = false;
 	/* A device that knows nothing of copies that take long has to have patience. */
 	if (w->copies)
 		h.timeout_min_ns = PATIENCE_NS;
@@ -272,7 +276,8 @@ foreign_send(struct sim_world *w, struct foreign *f, struct foreign_packet *p)
 	uint16_t l4;
 
 	if (m == NULL) {
-		sim_fail(w, "the network has no mbufs left");
+		if (w->cfg.lossless)
+			sim_fail(w, "the network has no mbufs left");
 		return;
 	}
 	frame = rte_pktmbuf_mtod(m, uint8_t *);

@@ -21,6 +21,17 @@ link_init(struct sim_world *w)
 	memset(w->ports_free_at, 0, sizeof(w->ports_free_at));
 }
 
+/* @return when the last packet that endpoint @p from has sent leaves it. */
+uint64_t
+link_busy_until(const struct sim_world *w, uint32_t from)
+{
+	uint64_t until = 0;
+
+	for (uint32_t to = 0; to < w->cfg.nb_eps; to++)
+		until = RTE_MAX(until, w->links[from][to].free_at);
+	return until;
+}
+
 /* Down times follow one another at random distances; the next one is made up when the last is over. */
 static bool
 in_partition(struct sim_world *w, uint32_t from, uint32_t to)

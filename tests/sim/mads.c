@@ -78,6 +78,8 @@ mads_received(void *arg, const struct tp_mad *m)
 	struct sim_mad *s;
 	uint32_t id;
 
+	if (connect_takes(ep, m))
+		return;
 	memcpy(&id, m->data, sizeof(id));
 	if (id >= w->nb_mads || memcmp(m->data + sizeof(id), content(id) + sizeof(id), TP_MAD_BYTES - sizeof(id)) != 0) {
 		sim_fail(w, "endpoint %u: a MAD that nobody sent", ep->id);

@@ -85,6 +85,9 @@ model_event(struct sim_world *w, struct sim_qp *q, enum uroce_event type)
 	case UROCE_EVENT_COMM_EST:
 		if (q->events[type] > 1)
 			sim_fail(w, "QP %u: communication established twice", q->id);
+		if (q->conn->type == UROCE_QPT_RC && q->peer->nb_posted == 0)
+			sim_fail(w, "QP %u: communication is established, but its peer has sent nothing", q->id);
+		connect_comm_est(q);
 		break;
 	case UROCE_EVENT_QP_LAST_WQE_REACHED:
 		if (q->rq == &q->own_rq || q->events[type] > 1 || !(may_be_in_err(w, q) || q->finalized))

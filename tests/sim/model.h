@@ -11,6 +11,7 @@
  *   bytes.c       what memory must hold
  *   atomics.c     that atomics happened once each, in some order
  *   counters.c    counters that must be zero
+ *   tally.c       counters against what the network and the programs have seen
  *
  * Owns nothing but scratch memory. One thread.
  */
@@ -63,5 +64,9 @@ void atomics_check(struct sim_world *w, uint32_t ep);
 
 /* counters.c */
 void check_counters(struct sim_world *w);
+
+/* tally.c */
+void tally_error(struct sim_qp *q, uint8_t status);
+void tally_check(struct sim_world *w);
 
 #endif /* SIM_MODEL_H */

@@ -369,6 +369,8 @@ program_op(struct sim_world *w, struct sim_qp *q, struct sim_op *op)
 	op->binding = op->replaces = SIM_NO_BINDING;
 	op->imm = (uint32_t)rng_next(&q->rng);
 	op->pkey = q->pkey;
+	if (huge_choose(w, q, op))
+		return;
 	if (!mcast_choose(w, q, op))
 		op->to = random_receiver(w, q);
 	if (windows_local_op(w, q, op)) {
@@ -405,7 +407,7 @@ program_op(struct sim_world *w, struct sim_qp *q, struct sim_op *op)
 		op->nsge = 0;
 	} else if (!op_brings(op) && op->opcode != UROCE_WR_ATOMIC_WRITE && op->plant == SIM_PLANT_NONE &&
 		   op->go_by.mr == NULL && peer_grants(q, op) && before != NULL &&
-		   before->opcode == UROCE_WR_RDMA_READ && before->plant == SIM_PLANT_NONE && rng_one_in(&q->rng, 2)) {
+		   before->opcode == UROCE_WR_RDMA_READ && !before->huge && before->plant == SIM_PLANT_NONE && rng_one_in(&q->rng, 2)) {
 		/* Pass on what the READ brings; the fence makes that sound. */
 		op->from_read = true;
 		op->len = before->len;

@@ -29,8 +29,8 @@ check_visible(struct sim_world *w, struct sim_qp *from, uint32_t first, uint32_t
 static void
 check_message(struct sim_world *w, struct sim_qp *q, const struct sim_recv *r, const struct sim_op *op, uint32_t s)
 {
-	uint8_t *want = scratch(0, op->len + 1), *seen = scratch(1, op->len + 1);
 	uint32_t i, placed = op->opcode == UROCE_WR_RDMA_WRITE_WITH_IMM ? 0 : op->len;
+	uint8_t *want = scratch(0, placed + 1), *seen = scratch(1, placed + 1);
 
 	op_data(op, 0, placed, want);
 	gather(r->pieces, r->nsge, placed, seen);

@@ -262,6 +262,62 @@ restore_qps(struct sim_world *w, struct sim_ep *ep, struct saved *s)
 	return true;
 }
 
+/* ---- Nothing has changed ---- */
+static void
+same(struct sim_world *w, const struct sim_ep *ep, const char *what, uint32_t number, const void *before, const void *after, uint32_t bytes)
+{
+	const uint8_t *b = before, *a = after;
+
+	for (uint32_t i = sizeof(struct record_head); i < bytes; i++)
+		if (a[i] != b[i]) {
+			sim_fail(w, "endpoint %u: %s %u is another one after it was restored: byte %u of its record is 0x%02x, was 0x%02x", ep->id, what,
+				 number, i, a[i], b[i]);
+			return;
+		}
+}
+
+/* What was restored is saved again: the records are the same. */
+static void
+check_restored(struct sim_world *w, struct sim_ep *ep, const struct saved *s)
+{
+	struct transport *tps[SIM_MAX_ENGINES];
+	struct transport_record t;
+	struct srq_record srq;
+	struct cq_record cq;
+	uint32_t i;
+
+	for (i = 0; i < ep->nb_engines; i++) {
+		tps[i] = ep->engines[i].tp;
+		transport_save(tps[i], &t);
+		same(w, ep, "transport", i, &s->tps[i], &t, sizeof(t));
+	}
+	for (i = 0; i < ep->nb_cqs; i++) {
+		cq_save(tps, ep->nb_engines, ep->cqs[i].cq, &cq);
+		same(w, ep, "CQ", i, &s->cqs[i], &cq, sizeof(cq));
+	}
+	for (i = 0; i < QUEUES_MOST; i++) {
+		if (s->srqs[i].head.size == 0)
+			continue;
+		srq_save(*srq_at(ep, i), &srq);
+		same(w, ep, "SRQ", i, &s->srqs[i], &srq, sizeof(srq));
+	}
+	for (i = 0; i < MAX_QPS; i++) {
+		struct sim_qp *q = qp_at(w, ep, i);
+		struct qp_record *r;
+
+		if (q == NULL || s->qps[i] == NULL)
+			continue;
+		r = malloc(s->qp_bytes[i]);
+		if (r == NULL)
+			abort();
+		if (qp_record_bytes(q->qp) != s->qp_bytes[i] || qp_save(q->tp, q->qp, r, s->qp_bytes[i]) != 0)
+			sim_fail(w, "QP %u has another record after it was restored", q->id);
+		else
+			same(w, ep, "QP", q->id, s->qps[i], r, s->qp_bytes[i]);
+		free(r);
+	}
+}
+
 static void
 restart(struct sim_world *w, struct sim_ep *ep)
 {
@@ -275,6 +331,7 @@ restart(struct sim_world *w, struct sim_ep *ep)
 	ep->dark_until = w->now_ns + dark_ns;
 	save_queues(ep, s);
 	save_qps(w, ep, s);
+	connect_restart(w, ep);
 	throw_away(w, ep);
 	if (!make_transports(w, ep, s) || !restore_queues(w, ep, s) || !restore_qps(w, ep, s)) {
 		sim_fail(w, "endpoint %u: no memory", ep->id);
@@ -282,6 +339,7 @@ restart(struct sim_world *w, struct sim_ep *ep)
 		fprintf(stderr, "seed %lu: %s\n", (unsigned long)w->cfg.seed, w->why);
 		abort();
 	}
+	check_restored(w, ep, s);
 	for (uint32_t i = 0; i < MAX_QPS; i++) {
 		struct sim_qp *q = qp_at(w, ep, i);
 

@@ -56,6 +56,10 @@ retire_ok(struct sim_world *w, struct sim_qp *q, uint32_t i)
 		sim_fail(w, "QP %u: send %u succeeds though its receive is bad", q->id, i);
 	paths_retired(w, q, op);
 	keep_data(op);
+	if (op->huge) {
+		huge_check(w, q, op);
+		return;
+	}
 	if (op->opcode == UROCE_WR_RDMA_READ)
 		check_read(w, q, i);
 	else if (op_atomic(op))
@@ -85,6 +89,7 @@ send_error(struct sim_world *w, struct sim_qp *q, uint32_t i, uint8_t status, ui
 	}
 	if (q->sq_error || q->sq_flush)
 		sim_fail(w, "QP %u: send %u ends with status %u after an error", q->id, i, status);
+	tally_error(q, status);
 	q->sq_error = true;
 	q->first_status = status;
 	w->stats.errors++;

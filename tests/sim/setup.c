@@ -303,6 +303,9 @@ conn_attributes(struct sim_world *w, struct sim_conn *c)
 		c->qp[i].attr.dest_qp_num = c->qp[!i].qpn;
 		c->qp[i].psn_next = c->qp[i].attr.sq_psn;
 		c->qp[i].attr.rq_psn = c->qp[!i].attr.sq_psn;
+		/* The CM will tell. */
+		if (c->by_cm)
+			c->qp[i].attr.dest_qp_num = c->qp[i].attr.rq_psn = 0;
 	}
 	for (i = 0; i < 2; i++)
 		c->qp[i].attr.max_dest_rd_atomic = c->qp[!i].attr.max_rd_atomic;
@@ -354,6 +357,7 @@ conn_create(struct sim_world *w, struct sim_conn *c)
 	c->rounds_left = (w->cfg.faults & SIM_F_RECONNECT) && c->type == UROCE_QPT_RC ? (uint32_t)rng_between(r, 1, 3)
 										      : 0;
 	foreign_choose(w, c);
+	connect_choose(w, c);
 	for (i = 0; i < 2; i++) {
 		struct sim_qp *q = &c->qp[i];
 

@@ -132,12 +132,23 @@ static bool
 run(uint64_t seed, const struct sim_override *o, bool verbose)
 {
 	const struct itimerval cpu = { .it_value.tv_sec = SEED_CPU_S };
+	int64_t before = leaks_in_use(), left;
+	static bool not_first;
 	struct sim_config c;
+	bool good;
 
 	current_seed = seed;
 	setitimer(ITIMER_VIRTUAL, &cpu, NULL);
 	config_from_seed(&c, seed, o);
-	return world_run(&world, &c, verbose);
+	good = world_run(&world, &c, verbose);
+	/* The first one may make what lasts. What fails may leave anything behind. */
+	left = leaks_in_use() - before;
+	if (good && not_first && left != 0) {
+		snprintf(world.why, sizeof(world.why), "%" PRId64 " blocks of memory are left", left);
+		good = false;
+	}
+	not_first = true;
+	return good;
 }
 
 /* Take away faults, connections and operations as long as it still fails. */

@@ -27,6 +27,9 @@
  *   mads.c     MADs between the hosts' QPs 1
  *   mcast.c    multicast groups: who is in them, and who sends to them
  *   stale.c    packets of former connections that come late
+ *   huge.c     messages of gigabytes
+ *   looks.c    what an administrator sees of QPs
+ *   connect.c  connections that the hosts' connection managers make and end
  *   foreign*.c  ends of connections that are not uroce's
  *   hostile.c, bad.c  peers and programs that keep to no rule
  *
@@ -116,6 +119,7 @@ struct sim_op {
 	uint32_t qkey;               /**< UD, to a group: members with this one get it */
 	uint16_t pkey;               /**< of its packet */
 	bool fenced;                 /**< must be */
+	bool huge;                   /**< of huge.c: no pieces, and target_off is into its region */
 	struct sim_binding go_by;    /**< the binding when this was posted */
 	struct sim_piece pieces[SIM_MAX_SGE];
 	uint8_t *copy;               /**< from_read: the data, once retired */
@@ -314,10 +318,18 @@ struct sim_qp {
 	bool abandoned;              /**< has done so: what was posted is gone without a trace */
 	bool sqd_waiting, drained;
 	uint64_t sqd_since_ns;
+	uint32_t sqd_changes;        /**< of attributes since then */
 	uint32_t events[UROCE_EVENT_GID_CHANGE + 1];
 	struct sim_op *atomics;      /**< of all programs so far, for atomics.c */
 	uint32_t nb_atomics;
 	struct sim_stale stale_now[SIM_STALE], stale_former[SIM_STALE]; /**< some that were sent to it */
+
+	/* Connections of the CM. */
+	struct cm_conn *cm;          /**< NULL: not yet, or TimeWait is over */
+	bool cm_due;                 /**< its program is about to answer */
+	bool cm_over;                /**< ended by either side, */
+	uint64_t cm_over_ns;         /**< then */
+	bool cm_comm_est;            /**< a packet has come before the RTU */
 };
 
 struct sim_conn {
@@ -336,6 +348,9 @@ struct sim_conn {
 	bool several_paths;          /**< its packets' addresses are its own */
 	uint32_t path_changes;
 	uint8_t paths, alternate, dead_path; /**< numbers: the last one given out, the one to be loaded, one that died; 0: none */
+	bool by_cm;                  /**< made and ended by the CM */
+	bool cm_ending, cm_ends[2];  /**< its end has begun; who is to begin with it */
+	unsigned int cm_side;        /**< the end that asks for it */
 	struct sim_qp qp[2];
 };
 
@@ -372,10 +387,17 @@ struct sim_share {
 	int64_t level[SIM_MAX_SHARES];   /**< how far it was ahead of each other one when they last didn't both wait */
 };
 
+/** What the network has seen of an engine (tally.c). */
+struct sim_tally {
+	uint64_t tx_packets, tx_bytes, acks, rnr_naks, sacks, cnps, offers;
+	uint64_t rx_packets, rx_bytes, rx_rnr_naks, rx_seq_naks, rx_sacks, rx_cnps;
+};
+
 struct sim_engine {
 	struct transport *tp;
 	struct sim_share shares[SIM_MAX_SHARES];
 	struct sim_burst rx, loop;   /**< arrived, not yet given to the transport */
+	struct sim_tally tally;
 };
 
 struct sim_ep {
@@ -401,6 +423,11 @@ struct sim_ep {
 	uint32_t cuts;               /**< MRs destroyed: no copy for one of them begins later */
 	struct rng copy_rng;
 	uint64_t copies_until;       /**< when the last copy has an end: they are made in order */
+	struct cm *cm;               /**< NULL: none */
+	struct cm_listener *cm_listener;
+	struct tp_mad *cm_mads;      /**< for its next turn */
+	uint32_t nb_cm_mads;
+	struct rng cm_rng;
 	uint64_t run_at;             /**< pending EV_RUN, UINT64_MAX: none */
 	uint64_t stalled_until;      /**< its engine does nothing until then */
 	uint32_t idle_turns;         /**< of its client, in a row */
@@ -411,6 +438,7 @@ struct sim_ep {
 	bool restarting;             /**< as soon as no copy is under way */
 	uint64_t dark_until;         /**< its daemon was replaced: until then it makes no turn, and packets to it are lost */
 	uint64_t tx_blocked_until;   /**< the NIC takes no packets until then */
+	uint32_t errors[UROCE_WC_GENERAL_ERR + 1]; /**< that its programs were told of, by status */
 };
 
 /** One direction between two endpoints. */
@@ -467,6 +495,15 @@ struct sim_world {
 		struct wire_addr addr;
 	} mads[SIM_MAX_MADS];
 	uint32_t nb_mads;
+	struct sim_huge {
+		struct sim_qp *q;      /**< who sends such messages, or NULL */
+		bool reads;            /**< by READ; else by WRITE */
+		uint32_t nb;           /**< so far */
+		uint64_t local_off;    /**< of the last one */
+		struct sim_mr from, to;
+		uint8_t *buf, *tail;   /**< that the region @c to shows */
+		struct rng rng;
+	} huge;
 	bool verbose, failed, settled;
 	bool hostile;                /**< strangers raise counters too */
 	char why[512];
@@ -477,6 +514,10 @@ struct sim_world {
 extern uint8_t *sim_arena, *sim_pattern;
 extern struct rte_mempool *sim_pool, *sim_small_pool;
 extern int sim_mem_fd;
+
+/* leaks.c */
+/** @return blocks of memory and mappings in use; 0 if they aren't counted. */
+int64_t leaks_in_use(void);
 
 /* world.c */
 /** Run one seed. @return true if all was as it must be; else w->why tells. */
@@ -497,6 +538,8 @@ void burst_free(struct sim_burst *b);
 void link_init(struct sim_world *w);
 /** @return true if the way between two endpoints ends during this seed, for good. */
 bool link_dies(const struct sim_world *w, uint32_t from, uint32_t to);
+/** @return when the last packet that endpoint @p from has sent so far leaves it. */
+uint64_t link_busy_until(const struct sim_world *w, uint32_t from);
 /** Takes the packet that endpoint @p from sends out of @p port. */
 void link_send(struct sim_world *w, uint32_t from, uint16_t port, struct rte_mbuf *m);
 void link_describe(char *buf, size_t len, struct rte_mbuf *m);
@@ -571,6 +614,10 @@ void srq_limit_event(struct sim_world *w, struct sim_recvq *rq);
 struct sim_recv *recvq_complete(struct sim_world *w, struct sim_qp *q, const struct ring_cqe *e, uint16_t counter);
 /** All that was taken has been completed. */
 void srq_check_end(struct sim_world *w, struct sim_recvq *rq);
+
+/* looks.c */
+/** Now and then: look at a QP as its administrator does. */
+void looks_turn(struct sim_world *w);
 
 /* shares.c */
 /** Make the shares of an endpoint's engines. @return false: no memory. */
@@ -683,11 +730,52 @@ bool op_reaches(const struct sim_op *op, const struct sim_qp *q);
 bool mcast_steady(const struct sim_qp *q);
 void mcast_world_end(struct sim_world *w);
 
+/* tally.c */
+/** A packet leaves an engine's TX vector. */
+void tally_sent(struct sim_engine *e, struct rte_mbuf *m);
+/** A packet is given to an engine. */
+void tally_arrived(struct sim_engine *e, struct rte_mbuf *m);
+
 /* hostile.c */
 bool hostile_create(struct sim_world *w);
 void hostile_turn(struct sim_world *w);
 /** Nothing happens if there is nothing left of it. */
 void hostile_destroy(struct sim_world *w);
+
+/* connect.c */
+/** A host's CM. @return false: no memory. */
+bool connect_make(struct sim_world *w, struct sim_ep *ep);
+void connect_free(struct sim_world *w, struct sim_ep *ep);
+/** The daemon is replaced: another CM goes on from records. */
+void connect_restart(struct sim_world *w, struct sim_ep *ep);
+/** Whether the CM makes a connection. */
+void connect_choose(struct sim_world *w, struct sim_conn *c);
+/** @return false: the MAD isn't one of the CM's. */
+bool connect_takes(struct sim_ep *ep, const struct tp_mad *m);
+void connect_turn(struct sim_world *w, struct sim_ep *ep);
+/** A QP that isn't ready: one step further, if it is time. */
+void connect_bring_up(struct sim_world *w, struct sim_qp *q);
+void connect_comm_est(struct sim_qp *q);
+/** The programs are through. @return true if the connection has ended at both ends. */
+bool connect_end(struct sim_world *w, struct sim_conn *c);
+/** @return true if TimeWait is over at both ends. */
+bool connect_may_begin(const struct sim_conn *c);
+void connect_anew(struct sim_conn *c);
+/** @return the PSN that the next connection begins with. */
+uint32_t connect_next_psn(struct sim_qp *q);
+/** Nobody will use the QP any more. */
+void connect_leave(struct sim_world *w, struct sim_qp *q);
+
+/* huge.c */
+/** Once all connections are there. @return false: no memory. */
+bool huge_make(struct sim_world *w);
+void huge_free(struct sim_world *w);
+/** Make @p op a message of many megabytes. @return false: not now. */
+bool huge_choose(struct sim_world *w, struct sim_qp *q, struct sim_op *op);
+/** What the WQE says of its memory. */
+void huge_put(const struct sim_world *w, const struct sim_op *op, struct ring_sq_wqe *e);
+/** It has completed. */
+void huge_check(struct sim_world *w, struct sim_qp *q, const struct sim_op *op);
 
 /* atomics.c */
 /** Remember a program's atomics; before its operations are forgotten. */

@@ -57,7 +57,7 @@ enum {
 	X(SLOW_RECV) X(SLOW_POLL) X(SLOW_TX) X(PLANT_LOCAL) X(PLANT_REMOTE) X(PLANT_RECV) X(ERR) X(SQD) X(SMALL_RQ) \
 	X(EVENTS) X(LOOPBACK) X(REMOTE_MEM) X(STALL) X(NO_MBUF) X(DEREG) X(RECONNECT) X(ENGINES) X(SRQ) X(CQ_SMALL) \
 	X(UNRELIABLE) X(HOSTILE) X(WINDOWS) X(ANY) X(QUEUE) X(DEATH) X(CQ_GROW) X(XRC) \
-	X(MCAST) X(APM) X(MODERATE) X(PKEYS) X(GSI) X(STALE) X(FOREIGN) X(RESTART) X(PORTS)
+	X(MCAST) X(APM) X(MODERATE) X(PKEYS) X(GSI) X(STALE) X(FOREIGN) X(RESTART) X(PORTS) X(HUGE) X(CM)
 enum {
 #define X(n) SIM_FBIT_##n,
 	SIM_FAULTS(X)
@@ -103,6 +103,7 @@ struct sim_config {
 	enum tp_cc cc;               /**< of all endpoints */
 	struct tp_features features[SIM_MAX_EPS]; /**< of each endpoint's ports */
 	struct tp_pool_sizes pools;  /**< of each transport */
+	struct tp_limits limits;
 	uint32_t nb_shares;          /**< of each engine, among which its QPs are divided; 0: they have none */
 	bool harsh;                  /**< retries may run out though the peer lives */
 	bool reorder_once;           /**< what is sent again isn't overtaken again, nor are NAKs */

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "hostile.h"
+#include "transport/core/sack_format_priv.h"
 #include "transport/core/types_priv.h"
 
 enum {
@@ -194,6 +195,14 @@ elsewhere(struct sim_world *w, struct sim_qp *q)
 	world_run_at(w, q->ep->id, w->now_ns);
 }
 
+/* Of another QP's connection the mark may be right by chance (docs/wire.md). */
+static bool
+may_bear_our_mark(const struct sim_qp *q, const struct sim_stale *s)
+{
+	return s->bth.dqpn != q->qpn && s->bth.mark != 0 &&
+	       (s->bth.mark == q->qp->rcv.sack_mark || s->bth.mark == sack_mark(q->qp->req.sack_nonce));
+}
+
 void
 stale_turn(struct sim_world *w, struct sim_qp *q)
 {
@@ -206,7 +215,7 @@ stale_turn(struct sim_world *w, struct sim_qp *q)
 	if (!(w->cfg.faults & SIM_F_STALE) || q->round == 0 || !rng_one_in(r, COMES_ONE_IN))
 		return;
 	s = &q->stale_former[rng_below(r, SIM_STALE)];
-	if (!s->valid || !listens(q))
+	if (!s->valid || !listens(q) || may_bear_our_mark(q, s))
 		return;
 	f = again(q, s);
 	/* A QP that was destroyed had another number: what comes to that is nobody's. */

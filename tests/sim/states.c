@@ -7,6 +7,7 @@ enum {
 	SQD_TIMEOUT_MIN = 9,   /* as connections begin with, where retries mustn't run out */
 	SQD_TIMEOUT_MOST = 18, /* about a second */
 	SQD_TIMEOUT_LEAST = 5,
+	SQD_CHANGES_MOST = 20, /* each may start the ACK timer anew */
 };
 
 /* What each step needs (man ibv_modify_qp). */
@@ -170,6 +171,8 @@ change_timeouts(const struct sim_world *w, struct sim_qp *q)
 		mask |= UROCE_QP_TIMEOUT;
 		/* It may be off, and come into force. */
 		q->attr.timeout = (uint8_t)rng_between(&q->rng, w->cfg.harsh ? SQD_TIMEOUT_LEAST : SQD_TIMEOUT_MIN, SQD_TIMEOUT_MOST);
+		if ((w->cfg.faults & SIM_F_RESTART) && q->attr.timeout < SQD_TIMEOUT_MIN + SIM_RESTART_TIMEOUT)
+			q->attr.timeout += SIM_RESTART_TIMEOUT;
 	}
 	if (rng_one_in(&q->rng, 2)) {
 		mask |= UROCE_QP_RETRY_CNT;
@@ -264,8 +267,10 @@ qp_disturb(struct sim_world *w, struct sim_qp *q)
 	} else if (q->nb_posted >= q->err_at) {
 		qp_to_err(w, q);
 	} else if (q->sqd_waiting) {
-		if (qp_state(q->qp) == UROCE_QPS_SQD && rng_one_in(&q->rng, 4))
+		if (qp_state(q->qp) == UROCE_QPS_SQD && q->sqd_changes < SQD_CHANGES_MOST && rng_one_in(&q->rng, 4)) {
+			q->sqd_changes++;
 			change_attributes(w, q);
+		}
 		if (qp_state(q->qp) != UROCE_QPS_SQD) {
 			q->sqd_waiting = false;
 		} else if (q->drained) {
@@ -281,6 +286,7 @@ qp_disturb(struct sim_world *w, struct sim_qp *q)
 		q->drained = false;
 		q->sqd_waiting = true;
 		q->sqd_since_ns = w->now_ns;
+		q->sqd_changes = 0;
 		qp_to_state(w, q, UROCE_QPS_SQD);
 	}
 }

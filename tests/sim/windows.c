@@ -467,7 +467,8 @@ bool
 invalidate_may_wait(const struct sim_world *w)
 {
 	return (w->cfg.faults & SIM_F_WINDOWS) &&
-	       (((w->cfg.faults & (SIM_F_ECN | SIM_F_QUEUE)) && w->cfg.cc != TP_CC_NONE) ||
+	       (w->cfg.limits.tx_packets != 0 || w->cfg.limits.local_packets != 0 || w->cfg.limits.qp_budget != 0 ||
+		((w->cfg.faults & (SIM_F_ECN | SIM_F_QUEUE)) && w->cfg.cc != TP_CC_NONE) ||
 		w->cfg.max_len * UROCE_MAX_RD_ATOMIC >= TP_TX_MAX * 256);
 }
 

@@ -27,6 +27,7 @@ enum {
 #define PACKET_NS 40
 #define IDLE_DOUBLINGS 12
 #define IDLE_NS_MAX SIM_NS_PER_MS
+#define NIC_QUEUE_NS (2 * SIM_NS_PER_MS)
 #define TX_BLOCK_NS 100000
 #define COPY_NS 5000         /* what a copy of memory that isn't mapped takes, */
 #define COPY_SLOW_NS (20 * SIM_NS_PER_MS) /* and one in COPY_SLOW at most */
@@ -176,8 +177,9 @@ burst_free(struct sim_burst *b)
 
 /* Give up to a burst of what waits to the transport. */
 static uint16_t
-ep_receive(struct sim_world *w, struct sim_ep *ep, struct transport *tp, struct sim_burst *b, bool trusted)
+ep_receive(struct sim_world *w, struct sim_ep *ep, struct sim_engine *e, struct sim_burst *b, bool trusted)
 {
+	struct transport *tp = e->tp;
 	uint16_t n = 0, left, i, port;
 	struct rte_mbuf *pkts[RX_BURST];
 
@@ -190,8 +192,10 @@ ep_receive(struct sim_world *w, struct sim_ep *ep, struct transport *tp, struct 
 	memcpy(pkts, b->pkts, n * sizeof(pkts[0]));
 	b->n -= n;
 	memmove(b->pkts, b->pkts + n, b->n * sizeof(pkts[0]));
-	for (i = 0; i < n && !trusted; i++)
+	for (i = 0; i < n && !trusted; i++) {
+		tally_arrived(e, pkts[i]);
 		sent_arrives(w, ep->id, tp, pkts[i]);
+	}
 	left = transport_rx(tp, trusted ? 0 : port, pkts, n, trusted, w->now_ns);
 	if (left != 0 && !(w->cfg.faults & SIM_F_CORRUPT))
 		sim_fail(w, "endpoint %u: transport_rx() took %u good packets for something else", ep->id, left);
@@ -217,8 +221,13 @@ port_flush(struct sim_world *w, struct sim_ep *ep, struct sim_engine *e, uint16_
 		if (w->now_ns < ep->tx_blocked_until)
 			take = 0;
 	}
-	for (i = 0; i < take; i++)
+	/* A NIC takes no more than it can send soon. */
+	if (take != 0 && link_busy_until(w, ep->id) > w->now_ns + NIC_QUEUE_NS)
+		take = 0;
+	for (i = 0; i < take; i++) {
+		tally_sent(e, v->pkts[i]);
 		link_send(w, ep->id, port, v->pkts[i]);
+	}
 	v->n -= take;
 	memmove(v->pkts, v->pkts + take, v->n * sizeof(v->pkts[0]));
 	if (v->n != 0)
@@ -309,8 +318,8 @@ ep_turn(struct sim_world *w, struct sim_ep *ep)
 		return;
 	}
 	for (e = ep->engines; e < ep->engines + ep->nb_engines; e++) {
-		packets += ep_receive(w, ep, e->tp, &e->rx, false);
-		packets += ep_receive(w, ep, e->tp, &e->loop, true);
+		packets += ep_receive(w, ep, e, &e->rx, false);
+		packets += ep_receive(w, ep, e, &e->loop, true);
 		again |= transport_run(e->tp, w->now_ns) != 0;
 		shares_check(w, ep, e);
 		packets += ep_flush(w, ep, e);
@@ -442,7 +451,7 @@ static bool
 ep_create(struct sim_world *w, uint32_t id)
 {
 	struct sim_ep *ep = &w->eps[id];
-	struct transport_config tc = { .nb_ports = (uint16_t)w->cfg.nb_ports[id], .pools = w->cfg.pools, .event = on_event, .notify = on_completion, .arg = ep };
+	struct transport_config tc = { .nb_ports = (uint16_t)w->cfg.nb_ports[id], .pools = w->cfg.pools, .limits = w->cfg.limits, .event = on_event, .notify = on_completion, .arg = ep };
 	struct rng local;
 	uint8_t *atomics;
 	uint32_t i;
@@ -473,7 +482,7 @@ ep_create(struct sim_world *w, uint32_t id)
 						       .features = w->cfg.features[id] };
 		memcpy(tc.ports[i].pkeys, ep->pkeys, sizeof(ep->pkeys));
 	}
-	tc.mad = (w->cfg.faults & SIM_F_GSI) ? mads_received : NULL;
+	tc.mad = (w->cfg.faults & (SIM_F_GSI | SIM_F_CM)) ? mads_received : NULL;
 	tc.sh = ep->sh;
 	ep->nb_engines = (w->cfg.faults & SIM_F_ENGINES) ? SIM_MAX_ENGINES : 1;
 	tc.handoff = ep->nb_engines > 1 ? on_handoff : NULL;
@@ -488,7 +497,7 @@ ep_create(struct sim_world *w, uint32_t id)
 	atomics = arena_get(w, SIM_ATOMIC_WORDS * sizeof(uint64_t));
 	if (atomics == NULL)
 		return false;
-	return ep_queues(w, ep) &&
+	return ep_queues(w, ep) && connect_make(w, ep) &&
 	       sim_mr_create(ep, &ep->pattern_mr, sim_pattern, SIM_PATTERN_BYTES, 1, 0, &ep->rng) == 0 &&
 	       sim_mr_create(ep, &ep->atomic_mr, atomics, SIM_ATOMIC_WORDS * sizeof(uint64_t), 1,
 			     UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_ATOMIC | UROCE_ACCESS_MW_BIND,
@@ -500,6 +509,7 @@ ep_destroy(struct sim_ep *ep)
 {
 	uint32_t i;
 
+	connect_free(ep->w, ep);
 	for (i = 0; i < SIM_MAX_SRQS; i++)
 		srq_free(ep, &ep->srqs[i]);
 	xrc_free(ep);
@@ -570,6 +580,7 @@ world_event(struct sim_world *w, const struct sim_event *e)
 		copy_ends(w, ep, e->job);
 		break;
 	case EV_CLIENT:
+		connect_turn(w, ep);
 		ep->idle_turns = client_turn(w, ep) ? 0 : ep->idle_turns + 1;
 		for (i = 0; i < w->cfg.nb_conns; i++)
 			if (w->conns[i].qp[0].ep == ep)
@@ -632,6 +643,8 @@ world_loop(struct sim_world *w)
 		if (w->now_ns > w->deadline_ns)
 			stuck(w, w->settled ? "no rest" : "no end in time");
 		world_event(w, &e);
+		if (!w->failed)
+			looks_turn(w);
 		if (!w->settled && all_done(w)) {
 			w->settled = true;
 			w->deadline_ns = w->now_ns + SETTLE_NS;
@@ -658,7 +671,7 @@ world_create(struct sim_world *w)
 	}
 	for (i = 0; i < w->cfg.nb_eps; i++)
 		world_event_add(w, rng_below(&w->rng, 5000), EV_CLIENT, i, NULL);
-	return conns_join(w) && hostile_create(w);
+	return conns_join(w) && huge_make(w) && hostile_create(w);
 }
 
 static void
@@ -667,6 +680,7 @@ world_destroy(struct sim_world *w)
 	uint32_t i;
 
 	hostile_destroy(w);
+	huge_free(w);
 	for (i = 0; i < w->cfg.nb_conns; i++)
 		conn_destroy(w, &w->conns[i]);
 	for (i = 0; i < w->cfg.nb_eps; i++)

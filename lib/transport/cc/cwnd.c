@@ -48,7 +48,9 @@ rtt_measured(struct transport *tp, struct qp *qp)
 void
 cwnd_update(struct qp *qp)
 {
+	UROCE_ASSERT(qp->loss.loss_cwnd <= TP_CWND_MAX && (qp->req.cc == NULL || qp->req.cc->cwnd <= TP_CWND_MAX));
 	qp->loss.cwnd = unlikely(qp->req.cc != NULL) ? RTE_MIN(qp->loss.loss_cwnd, qp->req.cc->cwnd) : qp->loss.loss_cwnd;
+	qp->loss.cwnd = RTE_MIN(qp->loss.cwnd, qp->tp->c.limits.cwnd);
 	if (unlikely(qp->loss.not_in_flight != 0))
 		qp->loss.cwnd = (uint16_t)RTE_MIN(qp->loss.cwnd + qp->loss.not_in_flight, TP_CWND_MAX);
 }

@@ -81,6 +81,7 @@ job_get(struct transport *tp, struct qp *qp, enum copy_role role)
 	job->nb_parts = 0;
 	job->sealed = false;
 	job->m.nb_pieces = job->m.nb_done = 0;
+	job->m.nb_read = 0;
 	job->m.length = 0;
 	job->m.data = job->data;
 	job->m.owner = NULL;
@@ -110,8 +111,7 @@ job_start(struct transport *tp, struct tp_copy_job *job)
 {
 	struct tp_copy_slot *s = &job->qp->copy->slots[job->role];
 
-	job->m.rc = 0;
-	atomic_store_explicit(&job->m.state, MEM_JOB_WAITS, memory_order_relaxed);
+	job_waits(&job->m);
 	job->deadline_ns = tp->now_ns + TP_COPY_DEADLINE_NS;
 	s->running = true;
 	TAILQ_INSERT_TAIL(&tp->copies, job, link);
@@ -296,7 +296,7 @@ access_done(struct transport *tp, struct qp *qp, const struct mr *mr, uint64_t v
 		if (p->pkt == c->now && p->va == mr->addr + (va - mr->iova) && p->length == len &&
 		    (s->rc == 0 || p->at <= s->job->m.nb_done)) {
 			c->at++;
-			return s->rc != 0 && p->at == s->job->m.nb_done ? s->rc : 0;
+			return p->at == s->job->m.nb_done ? s->rc : 0;
 		}
 	} else if (s->job == NULL && s->rc != 0) {
 		s->ready = false;
@@ -422,7 +422,7 @@ copy_hold(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_
 	if (first) {
 		k = c->spare;
 		c->spare = NULL;
-	} else if (bytes > sizeof(k->bytes) || c->nb_held >= TP_COPY_HELD ||
+	} else if (bytes > sizeof(k->bytes) || c->nb_held >= tp->c.limits.copy_held ||
 		   c->nb_held >= share_common(tp, TP_POOL_COPY_PKTS, &tp->copy_pkts) ||
 		   (k = share_take(tp, qp, TP_POOL_COPY_PKTS, &tp->copy_pkts)) == NULL) {
 		tp->counters.rx_copy_dropped++;
@@ -545,6 +545,18 @@ copy_rest(struct transport *tp, struct qp *qp)
 	copy_end(tp, qp);
 }
 
+/* Memory was missing: what was fetched before it counts, and the message that it belongs to fails. @return false: nothing was fetched. */
+static bool
+fetched_some(struct tp_copy_slot *s)
+{
+	uint32_t i = 0;
+
+	while (i + 1 < s->job->nb_parts && s->job->parts[i + 1].at <= s->job->m.nb_read)
+		i++;
+	s->key = s->job->parts[i].key;
+	return s->job->m.nb_read != 0;
+}
+
 struct qp *
 copy_finish(struct transport *tp, struct mem_job *m)
 {
@@ -563,7 +575,7 @@ copy_finish(struct transport *tp, struct mem_job *m)
 	s->rc = m->rc;
 	s->ready = m->rc != ECANCELED;
 	qp->copy->old = m->old;
-	if (m->rc == ECANCELED || (m->rc != 0 && job->role != COPY_RX))
+	if (m->rc == ECANCELED || (m->rc != 0 && job->role != COPY_RX && !fetched_some(s)))
 		job_free(tp, s);
 	return qp;
 }

@@ -14,12 +14,11 @@ copy_fetched(const struct qp *qp, enum copy_role role, uint32_t key, uint32_t of
 		return COPY_LATER;
 	if (!s->ready)
 		return ENOENT;
-	if (s->rc != 0)
-		return s->key == key ? s->rc : ENOENT;
-	for (uint32_t i = 0; i < s->job->nb_parts; i++) {
+	for (uint32_t i = 0; s->job != NULL && i < s->job->nb_parts; i++) {
 		const struct tp_copy_part *p = &s->job->parts[i];
 
-		if (p->key != key || off < p->off || (uint64_t)off + len > (uint64_t)p->off + p->length)
+		if (p->key != key || off < p->off || (uint64_t)off + len > (uint64_t)p->off + p->length ||
+		    p->at + (off - p->off) + len > s->job->m.nb_read)
 			continue;
 		memcpy(dst, s->job->data + p->at + (off - p->off), len);
 		if (!s->job->used)
@@ -27,7 +26,7 @@ copy_fetched(const struct qp *qp, enum copy_role role, uint32_t key, uint32_t of
 		s->job->used = true;
 		return 0;
 	}
-	return ENOENT;
+	return s->rc != 0 && s->key == key ? s->rc : ENOENT;
 }
 
 bool

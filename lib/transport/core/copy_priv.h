@@ -68,7 +68,7 @@ struct tp_copy_slot {
 	bool running;
 	bool ready;              /**< it has an end */
 	int rc;                  /**< EFAULT: the memory isn't there, or didn't come in time */
-	uint32_t key;            /**< SEND, READ, if rc is not 0: whose memory */
+	uint32_t key;            /**< SEND, READ, if rc is not 0: the message whose memory it was */
 };
 
 /** How copy_write() sees the packet that is being executed. */
@@ -185,5 +185,25 @@ struct qp *copy_fresh(struct transport *tp);
 void copy_start(struct transport *tp, struct qp *qp);
 /** Give up the oldest copy if its time is over. @return the QP that has to go on with an error, or NULL. */
 struct qp *copy_overdue(struct transport *tp);
+
+/** @return whether the pieces of a job are as long as the job. Atomics have none. */
+static inline bool
+job_adds_up(const struct mem_job *m)
+{
+	uint32_t length = 0;
+
+	for (uint32_t i = 0; i < m->nb_pieces; i++)
+		length += m->pieces[i].length;
+	return length == m->length;
+}
+
+/** A job is complete, and waits to be begun. */
+static inline void
+job_waits(struct mem_job *m)
+{
+	UROCE_ASSERT(m->nb_pieces <= MEM_JOB_PIECES && (m->op > MEM_JOB_WRITE || job_adds_up(m)));
+	m->rc = 0;
+	atomic_store_explicit(&m->state, MEM_JOB_WAITS, memory_order_relaxed);
+}
 
 #endif /* UROCE_TP_COPY_H */

@@ -44,7 +44,7 @@ cq_touch(struct transport *tp, struct cq *cq, bool solicited)
 	uint8_t *flags = &cq->touched[tp->c.engine];
 
 	if (*flags == 0) {
-		if (unlikely(tp->nb_touched == TP_TOUCHED_CQS)) {
+		if (unlikely(tp->nb_touched >= tp->c.limits.touched_cqs)) {
 			MARK_UNIT("more CQs get completions in a turn than can wait for its end", "unit/transport/limits");
 			cq_flush_touched(tp);
 		}
@@ -213,7 +213,7 @@ run_owed(struct transport *tp)
 {
 	struct cq *cq;
 
-	for (uint32_t i = RTE_MIN(tp->nb_owed, (uint32_t)TP_OWED_BURST); i > 0; i--) {
+	for (uint32_t i = RTE_MIN(tp->nb_owed, (uint32_t)tp->c.limits.owed_burst); i > 0; i--) {
 		cq = TAILQ_FIRST(&tp->owed);
 		owed_unlist(tp, cq);
 		if (!notify(tp, cq) || atomic_fetch_sub(&cq->owed, 1) > 1)
@@ -306,7 +306,7 @@ cq_defer(struct transport *tp, struct cq *cq, uint32_t moderation, uint8_t flags
 			return true;
 		}
 	}
-	if (tp->nb_deferred == TP_DEFERRED_CQS) {
+	if (tp->nb_deferred >= tp->c.limits.deferred_cqs) {
 		MARK_UNIT("no more events can be held back by moderation", "unit/transport/limits");
 		return false;
 	}

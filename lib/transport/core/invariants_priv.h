@@ -25,8 +25,11 @@ qp_assert_requester(const struct qp *qp)
 	UROCE_ASSERT(wire_psn_diff(r->psn_cur, r->psn_una) >= 0);
 	UROCE_ASSERT(wire_psn_diff(r->psn_max, r->psn_cur) >= 0);
 	UROCE_ASSERT(wire_psn_diff(r->psn_next, r->psn_max) >= 0);
-	if (qp->service == WIRE_RC)
-		UROCE_ASSERT(qp->loss.cwnd >= 1 && qp->loss.cwnd <= TP_CWND_MAX);
+	if (qp->service != WIRE_RC)
+		return;
+	UROCE_ASSERT(qp->loss.cwnd >= 1 && qp->loss.cwnd <= TP_CWND_MAX);
+	/* So that a scoreboard (TP_SACK_SPAN) has room for all. */
+	UROCE_ASSERT(wire_psn_diff(r->psn_max, r->psn_una) <= TP_CWND_MAX);
 }
 
 static inline void

@@ -58,7 +58,7 @@ local_begin(struct transport *tp, const struct wire_tmpl *t)
 {
 	struct tp_local *l;
 
-	if (unlikely(tp->locals->n == TP_LOCAL_MAX))
+	if (unlikely(tp->locals->n >= tp->c.limits.local_packets))
 		return NULL;
 	l = &tp->locals->e[tp->locals->n];
 	l->m = NULL;

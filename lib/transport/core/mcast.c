@@ -117,7 +117,8 @@ static struct mcast_group *
 grow(const struct mcast_group *old, uint16_t port, const struct gid *mgid)
 {
 	uint32_t places = old != NULL ? 2 * old->places : MCAST_PLACES;
-	struct mcast_group *g = calloc(1, sizeof(*g) + places * sizeof(g->qpns[0]));
+	/* Not a byte more, so that a sanitizer finds what looks beyond its places. */
+	struct mcast_group *g = calloc(1, offsetof(struct mcast_group, qpns) + places * sizeof(g->qpns[0]));
 
 	if (g == NULL)
 		return NULL;
@@ -262,7 +263,7 @@ mcast_loop(struct transport *tp, const struct qp *qp, const struct rte_mbuf *sen
 
 	if (group_of(tp, qp->path.port, frame + qp->path.tmpl.l3_off, qp->path.tmpl.ip_version) == NULL)
 		return;
-	m = tp->loop.n < TP_TX_MAX ? tp_mbuf(tp) : NULL;
+	m = tp->loop.n < tp->c.limits.tx_packets ? tp_mbuf(tp) : NULL;
 	if (m == NULL) {
 		tp->counters.mcast_loop_dropped++;
 		return;

@@ -325,6 +325,7 @@ check(enum uroce_qp_type type, enum uroce_qp_state cur, const struct uroce_qp_at
 		return "unknown QP type";
 	if ((unsigned int)cur >= UROCE_QPS_STATES || next >= UROCE_QPS_STATES)
 		return "qp_state is not a QP state";
+	UROCE_ASSERT(next < UROCE_QPS_STATES);
 	/* The caller's idea of the current state: lets it notice that the QP went to SQE or ERR meanwhile. */
 	if ((mask & UROCE_QP_CUR_STATE) && attr->cur_qp_state != cur)
 		return "cur_qp_state is not the QP's current state";

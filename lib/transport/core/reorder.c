@@ -64,7 +64,7 @@ reorder_hold(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	struct tp_reorder *r = qp->rcv.reorder;
 	struct tp_reorder_pkt *h;
 
-	if (wire_psn_diff(psn, qp->rcv.epsn) >= TP_SACK_SPAN || (r != NULL ? r->nb : 0) >= pool_left(&tp->reorder_pkts) ||
+	if (wire_psn_diff(psn, qp->rcv.epsn) >= tp->c.limits.reorder_span || (r != NULL ? r->nb : 0) >= pool_left(&tp->reorder_pkts) ||
 	    (r == NULL && (r = borrow(tp, qp)) == NULL))
 		return false;
 	h = share_take(tp, qp, TP_POOL_REORDER_PKTS, &tp->reorder_pkts);

@@ -50,7 +50,7 @@ tp_begin_at(struct transport *tp, struct tp_txvec *vec, const struct wire_tmpl *
 {
 	o->vec = vec;
 	o->local = NULL;
-	if (unlikely(o->vec->n == TP_TX_MAX)) {
+	if (unlikely(o->vec->n >= tp->c.limits.tx_packets)) {
 		MARK("a TX vector is full");
 		tp->counters.tx_no_room++;
 		return false;

@@ -245,7 +245,7 @@ qp_look(const struct qp *qp, uint64_t now_ns, struct qp_view *v)
 		.qkey = qp->qkey,
 		.reason = reason_of(qp),
 		.inflight_blocks_left = share_may_have(tp, qp->share, TP_POOL_INFLIGHT, &tp->inflight_blocks) ? pool_left(&tp->inflight_blocks) : 0,
-		.no_tx_room = (qp->path.loopback ? tp->loop.n : tp->tx[qp->path.port].n) == TP_TX_MAX,
+		.no_tx_room = (qp->path.loopback ? tp->loop.n : tp->tx[qp->path.port].n) >= tp->c.limits.tx_packets,
 		.load_percent = UINT32_MAX,
 	};
 	share_look(tp, qp->share, &share);

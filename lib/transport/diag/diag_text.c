@@ -415,7 +415,6 @@ qp_explain(const struct qp_view *v, char *text)
 	struct lines l = { .text = text };
 	char own[INET6_ADDRSTRLEN];
 
-	text[0] = '\0';
 	explain_state(v, &l);
 	if (v->address_gone)
 		say(&l, "its own address %s is no address of its port any more: what it sends is dropped", own_address(v, own));

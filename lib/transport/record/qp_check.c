@@ -186,6 +186,7 @@ check_requester(const struct qp_record *r, const struct qp_record_wqe *w, const 
 	MUST(r->sq_cur - r->sq_tail <= n, "sq_cur: must be between sq_tail and sq_counter");
 	MUST(wire_psn_diff(r->psn_cur, r->psn_una) >= 0, "psn_cur: is before psn_una");
 	MUST(wire_psn_diff(r->psn_max, r->psn_cur) >= 0, "psn_max: is before psn_cur");
+	MUST(!is_rc(r) || wire_psn_diff(r->psn_max, r->psn_una) <= TP_CWND_MAX, "psn_max: more is in flight than a window lets out");
 	MUST(wire_psn_diff(r->psn_next, r->psn_max) >= 0, "psn_next: is before psn_max");
 	return check_order(r, w);
 }

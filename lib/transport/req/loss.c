@@ -41,9 +41,8 @@ loss_ack_timeout_ns(const struct qp *qp)
 static void
 set_deadline(struct transport *tp, struct qp *qp, uint64_t deadline_ns)
 {
+	UROCE_ASSERT(deadline_ns != 0);
 	qp->loss.deadline_ns = deadline_ns;
-	if (deadline_ns == 0)
-		return;
 	if (!wheel_pending(&qp->loss.timer) || qp->loss.timer.tick > deadline_ns >> WHEEL_TICK_SHIFT)
 		wheel_add(&tp->wheel, &qp->loss.timer, deadline_ns);
 }
@@ -75,10 +74,12 @@ next_deadline(const struct transport *tp, const struct qp *qp)
 	return tp->now_ns + early;
 }
 
+/* A QP that has gone to ERR just now, since its CQ has overrun or the next request is a bad one, waits for nothing more. */
 static inline void
 arm(struct transport *tp, struct qp *qp)
 {
-	if (qp->loss.deadline_ns != 0 || qp->loss.timeout == 0 || qp->loss.rnr_wait || qp->req.psn_cur == qp->req.psn_una)
+	if (qp->loss.deadline_ns != 0 || qp->loss.timeout == 0 || qp->loss.rnr_wait || qp->req.psn_cur == qp->req.psn_una ||
+	    unlikely(!qp_sends(qp)))
 		return;
 	qp->loss.giveup_ns = tp->now_ns + ack_timeout_ns(qp);
 	set_deadline(tp, qp, next_deadline(tp, qp));
@@ -180,6 +181,10 @@ send_probe(struct transport *tp, struct qp *qp)
 void
 loss_lost_response(struct transport *tp, struct qp *qp)
 {
+	if (unlikely(!qp_sends(qp))) {
+		MARK_UNIT("the send CQ overruns before a response is missed", "unit/transport/limits");
+		return;
+	}
 	if (unlikely(swqe_kind(qp_inflight(qp, qp->req.sq_tail)) == TP_REQ_NONE)) {
 		MARK_UNIT("a response arrives to a WQE that has turned out bad", "unit/transport/rc_errors");
 		tp->counters.rx_response_ignored++;
@@ -262,7 +267,7 @@ loss_timer(struct transport *tp, struct qp *qp)
 	}
 	qp->loss.deadline_ns = 0;
 	if (!qp_sends(qp)) {
-		MARK("the timer fires for a QP that sends no more");
+		MARK_UNIT("a record has a timer for a QP that sends no more", "unit/transport/record");
 		return;
 	}
 	if (qp->loss.rnr_wait) {

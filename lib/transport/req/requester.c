@@ -219,6 +219,9 @@ requester_run(struct transport *tp, struct qp *qp, uint32_t budget)
 		loss_arm(tp, qp);
 	if (unlikely(qp->state == UROCE_QPS_SQD))
 		qp_check_drained(tp, qp);
+	/* It stops for a reason, and says which. A client may have posted since it looked, so what waits in the ring doesn't count. */
+	UROCE_ASSERT(work >= budget || qp->req.wait != REQ_RUNS || req_blocked(qp) || !qp_sends(qp) ||
+		     (qp->req.sq_cur == qp->req.sq.counter && !scoreboard_has_lost(qp)));
 	return work;
 }
 

@@ -152,13 +152,14 @@ sack_advance(struct transport *tp, struct qp *qp)
 	while (qp->req.scoreboard != NULL && qp->req.sq_tail != qp->req.sq.counter) {
 		const struct tp_swqe *w = qp_inflight(qp, qp->req.sq_tail);
 		uint32_t una = qp->req.psn_una;
+		uint8_t kind = swqe_kind(w);
 
-		if (w->status != 0 || wire_psn_diff(una, qp->req.psn_max) >= 0)
-			return;
-		if (tp_req_ops[w->opcode].kind == TP_REQ_DATA) {
+		/* Without anything in flight there is no scoreboard. */
+		UROCE_ASSERT(wire_psn_diff(una, qp->req.psn_max) < 0);
+		if (kind == TP_REQ_DATA) {
 			if (wire_psn_diff(una, qp->req.scoreboard->acked) < 0)
 				ack_upto(tp, qp, wire_psn_add(qp->req.scoreboard->acked, WIRE_PSN_MASK));
-		} else if (tp_req_ops[w->opcode].kind != TP_REQ_LOCAL && sack_bit(qp->req.scoreboard->has, una)) {
+		} else if (kind != TP_REQ_NONE && kind != TP_REQ_LOCAL && sack_bit(qp->req.scoreboard->has, una)) {
 			ack_response(tp, qp);
 		}
 		if (qp->req.psn_una == una)

@@ -34,7 +34,8 @@ fetch_message(struct transport *tp, struct qp *qp, struct tp_copy_job *job, uint
 		mr = mr_check(tp->c.sh.mrs, s.lkey, qp->pd, 0, s.addr + skip, n);
 		if (mr == NULL)
 			return false;
-		if (mr->host == NULL && !mr->null) {
+		/* No further than a job goes: a program may register memory in very many segments. */
+		if (mr_is_remote(mr, s.addr + skip, RTE_MIN(n, (uint32_t)TP_COPY_BYTES))) {
 			if (!copy_add(job, counter, w->length - left, mr, s.addr + skip, n))
 				return false;
 			some = true;

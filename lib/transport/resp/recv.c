@@ -78,6 +78,7 @@ recv_place(struct transport *tp, struct qp *qp, const uint8_t *data, uint32_t le
 		*verr = TP_VERR_RECV_LENGTH;
 		return UROCE_WC_LOC_LEN_ERR;
 	}
+	UROCE_ASSERT(len <= w->room);
 	w->room -= len;
 	while (len > 0) {
 		struct ring_sge s;

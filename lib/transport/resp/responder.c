@@ -312,5 +312,5 @@ responder_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	}
 	if (unlikely(!tp->c.ports[qp->path.port].features.ack_coalescing) && qp->resp.reply == TP_REPLY_ACK &&
 	    qp->resp.pending == 0)
-		responder_run(tp, qp, TP_QP_BUDGET);
+		responder_run(tp, qp, tp->c.limits.qp_budget);
 }

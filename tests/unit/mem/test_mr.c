@@ -230,6 +230,7 @@ create_refuses_segments_that_dont_cover_the_range(void **state)
 		{ { 0x10040, 64, buf }, { 0x10000, 64, buf } },             /* descending */
 		{ { 0x10000, 64, buf }, { 0x10040, 64, NULL } },            /* remote, of nobody */
 	};
+	static struct mem_seg many[UROCE_MAX_MR_SEGS + 1];
 	struct mr_table *t = mr_table_create(4, NULL, 0);
 	struct mr_params p = params();
 	struct mr *mr;
@@ -243,9 +244,16 @@ create_refuses_segments_that_dont_cover_the_range(void **state)
 	}
 	p.nb_segs = 0;
 	assert_int_equal(mr_create(t, &p, &mr), EINVAL);
-	p.nb_segs = UROCE_MAX_MR_SEGS + 1;
+	/* Of a byte each, and else as they should be. */
+	for (i = 0; i <= UROCE_MAX_MR_SEGS; i++)
+		many[i] = (struct mem_seg){ 0x10000 + i, 1, buf };
+	p.segs = many;
+	p.length = p.nb_segs = UROCE_MAX_MR_SEGS + 1;
 	assert_int_equal(mr_create(t, &p, &mr), EINVAL);
 	assert_int_equal(mr_table_count(t), 0);
+	p.length = p.nb_segs = UROCE_MAX_MR_SEGS;
+	assert_int_equal(mr_create(t, &p, &mr), 0);
+	mr_destroy(t, mr);
 	mr_table_destroy(t);
 }
 

@@ -293,7 +293,39 @@ dcqcn_paces_read_responses(void **state)
 	rig_down(&r);
 }
 
-/* ---- DCQCN, rule by rule ---- */
+/* Packets that were lost are sent again at the rate. */
+static void
+dcqcn_paces_what_is_sent_again(void **state)
+{
+	struct loss l = { .from = 0, .opcode = WIRE_OP_WRITE_MIDDLE, .nth = 2, .count = 1 };
+	struct rig r;
+
+	rig_up_cc(&r, NULL, NULL, &dcqcn);
+	r.p->h[0].tp->c.ports[0].features.tail_loss_probe = false;
+	r.p->lose = lose;
+	r.p->lose_arg = &l;
+	rig_write(&r, 1, 0, 8 * 1024);
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	assert_true(r.a->qp->req.sack_peer);
+	l = (struct loss){ .from = 0, .opcode = WIRE_OP_WRITE_MIDDLE, .nth = 2, .count = 3 };
+	rig_write(&r, 2, 0, 8 * 1024);
+	host_turn(&r.p->h[0]);
+	r.a->qp->req.cc->ops->cnp(r.a->qp->req.cc, r.p->now);
+	r.a->qp->req.cc->rate_bps = 100e6;
+	r.p->nb_log = 0;
+	pair_settle(r.p);
+	assert_int_equal(pair_count(r.p, 0, -1), 8 + 1);
+	/* One packet of 1 KiB takes 88 us. */
+	pair_advance(r.p, 54 * PAIR_US);
+	assert_int_equal(pair_count(r.p, 0, -1), 8 + 1);
+	pair_advance(r.p, PAIR_MS);
+	assert_int_equal(pair_count(r.p, 0, -1), 8 + 3);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
+	rig_down(&r);
+}
+
+/* ---- DCQCN and Swift, rule by rule ---- */
 static struct cc
 make(const struct cc_ops *ops, struct qp *qp)
 {
@@ -302,6 +334,17 @@ make(const struct cc_ops *ops, struct qp *qp)
 	qp->path.mtu_shift = 10;
 	ops->init(&cc, 0);
 	return cc;
+}
+
+static void
+swift_lets_out_no_more_than_a_window(void **state)
+{
+	struct qp qp = { 0 };
+	struct cc cc = make(&cc_swift, &qp);
+
+	for (uint32_t i = 1; i <= 1000; i++)
+		cc.ops->rtt(&cc, 1000, TP_CWND_MAX, i * PAIR_MS);
+	assert_int_equal(cc.cwnd, TP_CWND_MAX);
 }
 
 static void
@@ -355,6 +398,22 @@ dcqcn_comes_back_half_way_five_times_then_adds(void **state)
 	for (uint32_t i = 0; i < 6; i++)
 		cc.ops->sent(&cc, 10000000);
 	assert_true(cc.dcqcn.target > 20.2e9);
+}
+
+static void
+dcqcn_counts_bytes_from_the_last_cnp_on(void **state)
+{
+	struct qp qp = { 0 };
+	struct cc cc = make(&cc_dcqcn, &qp);
+
+	cc.ops->cnp(&cc, 0);
+	cc.ops->sent(&cc, 6000000);
+	cc.ops->cnp(&cc, 10 * PAIR_US);
+	/* Less than 10 MB since then. */
+	cc.ops->sent(&cc, 6000000);
+	assert_true(fabs(cc.rate_bps - 10e9) < 1e6);
+	cc.ops->sent(&cc, 6000000);
+	assert_true(fabs(cc.rate_bps - 15e9) < 1e6);
 }
 
 static void
@@ -528,9 +587,12 @@ main(void)
 		cmocka_unit_test(cnp_from_a_stranger_is_ignored),
 		cmocka_unit_test(dcqcn_paces_what_is_sent),
 		cmocka_unit_test(dcqcn_paces_read_responses),
+		cmocka_unit_test(dcqcn_paces_what_is_sent_again),
+		cmocka_unit_test(swift_lets_out_no_more_than_a_window),
 		cmocka_unit_test(dcqcn_is_not_limited_before_the_first_cnp),
 		cmocka_unit_test(dcqcn_first_cnp_halves_and_later_ones_cut_less),
 		cmocka_unit_test(dcqcn_comes_back_half_way_five_times_then_adds),
+		cmocka_unit_test(dcqcn_counts_bytes_from_the_last_cnp_on),
 		cmocka_unit_test(dcqcn_stays_between_its_smallest_rate_and_the_line),
 		cmocka_unit_test(swift_grows_by_a_packet_per_round_trip),
 		cmocka_unit_test(swift_shrinks_with_the_excess_once_per_round_trip),

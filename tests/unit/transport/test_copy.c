@@ -1,48 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory that isn't mapped: nothing happens before its copy is made, everything in order when it is, and nobody else waits. */
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
-#include "mem/job.h"
-#include "mem/mem.h"
-#include "rig.h"
+#include "copy_rig.h"
 #include "transport/core/types_priv.h"
 
 enum { MTU = 1024, LONG = 40 * MTU, ALL = 1000, DEADLINE_MS = 2000, PAGE = 4096 };
-
-static struct mem_owner self;
-
-/** Both buffers are in memory that isn't mapped. */
-static void
-remote_up(struct rig *r, const struct conn_opts *co)
-{
-	rig_up(r, &(struct end_opts){ 0 }, co);
-	mr_destroy(r->p->h[0].sh.mrs, r->amr);
-	mr_destroy(r->p->h[1].sh.mrs, r->bmr);
-	for (int i = 0; i < 2; i++) {
-		uint64_t at = (uintptr_t)(i == 0 ? r->abuf : r->bbuf);
-		const struct mem_seg seg = { .va = at, .length = BUF };
-		const struct mr_params p = { .pd = PAIR_PD, .access = ACCESS_ALL, .addr = at, .length = BUF, .iova = at, .segs = &seg,
-					     .nb_segs = 1, .owner = &self };
-
-		assert_int_equal(mr_create(r->p->h[i].sh.mrs, &p, i == 0 ? &r->amr : &r->bmr), 0);
-	}
-}
-
-static int
-open_memory(void **state)
-{
-	self.mem_fd = open("/proc/self/mem", O_RDWR);
-	return self.mem_fd < 0 || pair_group_setup(state) != 0;
-}
-
-static int
-close_memory(void **state)
-{
-	close(self.mem_fd);
-	return pair_group_teardown(state);
-}
 
 static const struct conn_opts plain = { .mtu = UROCE_MTU_1024 };
 
@@ -494,6 +457,41 @@ a_copy_that_fails_fails_the_message_whose_memory_is_missing(void **state)
 	rig_down(&r);
 }
 
+/* The bytes of several messages are fetched together; those of the second one and the third are side by side. */
+static void
+a_fetch_that_fails_fails_the_send_whose_memory_is_missing(void **state)
+{
+	uint8_t *hole = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct mem_seg seg = { .va = ADDR(hole), .length = 3 * PAGE };
+	const struct mr_params mp = { .pd = PAIR_PD, .access = ACCESS_ALL, .addr = ADDR(hole), .length = 3 * PAGE, .iova = ADDR(hole),
+				      .segs = &seg, .nb_segs = 1, .owner = &self };
+	const uint64_t from[] = { ADDR(hole) + 2 * PAGE, ADDR(hole), ADDR(hole) + 1000, ADDR(hole) + 2 * PAGE };
+	const uint32_t length[] = { 100, 1000, 2 * PAGE - 1000, 100 };
+	struct rig r;
+
+	remote_up(&r, &plain);
+	mr_destroy(r.p->h[0].sh.mrs, r.amr);
+	assert_int_equal(mr_create(r.p->h[0].sh.mrs, &mp, &r.amr), 0);
+	fill(hole, 3 * PAGE, 5);
+	munmap(hole + PAGE, PAGE);
+	for (uint32_t i = 0; i < 4; i++)
+		end_send(r.a, &(struct wr){ .id = i, .op = UROCE_WR_RDMA_WRITE, .nb_sge = 1,
+					    .sge = &(struct ring_sge){ from[i], length[i], r.amr->key },
+					    .remote_addr = ADDR(r.bbuf) + i * PAGE, .rkey = r.bmr->key });
+	pair_settle(r.p);
+	while (host_copy(&r.p->h[0], 1) + host_copy(&r.p->h[1], 1) != 0)
+		;
+	expect_cqe(&r.a->scq, 0, UROCE_WC_SUCCESS);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_LOC_PROT_ERR);
+	expect_cqe(&r.a->scq, 3, UROCE_WC_WR_FLUSH_ERR);
+	assert_memory_equal(r.bbuf, hole + 2 * PAGE, 100);
+	assert_memory_equal(r.bbuf + PAGE, hole, 1000);
+	rig_down(&r);
+	munmap(hole, PAGE);
+	munmap(hole + 2 * PAGE, PAGE);
+}
+
 /* In one packet, with bytes to be fetched before and behind them. */
 static void
 pieces_that_need_no_copy_are_in_the_same_packet(void **state)
@@ -567,6 +565,48 @@ a_key_that_has_gone_meanwhile_is_refused(void **state)
 	rig_down(&r);
 }
 
+/* A key may become that of a shorter region while a READ of it is being answered. */
+static void
+nothing_behind_a_region_is_fetched_for_a_read(void **state)
+{
+	struct tp_txvec *v;
+	struct rig r;
+
+	remote_up(&r, &plain);
+	rig_read(&r, 1, 0, LONG);
+	host_turn(&r.p->h[0]);
+	v = transport_tx(r.p->h[0].tp, 0);
+	assert_int_equal(transport_rx(r.p->h[1].tp, 0, v->pkts, v->n, false, r.p->now), 0);
+	v->n = 0;
+	r.bmr->length = 3 * MTU;
+	pair_settle(r.p);
+	assert_int_equal(r.p->h[1].nb_copies, 1);
+	assert_int_equal(r.p->h[1].copies[0]->length, 3 * MTU);
+	while (host_copy(&r.p->h[1], 1) + host_copy(&r.p->h[0], 1) != 0)
+		;
+	expect_cqe(&r.a->scq, 1, UROCE_WC_REM_ACCESS_ERR);
+	rig_down(&r);
+}
+
+/* A QP that may have two READs outstanding has answered two; the next one takes the place of the first. */
+static void
+a_read_that_was_answered_is_not_fetched_again(void **state)
+{
+	struct rig r;
+
+	remote_up(&r, &(struct conn_opts){ .mtu = UROCE_MTU_1024, .rd_atomic = 2, .dest_rd_atomic = 2 });
+	for (uint32_t i = 0; i < 3; i++) {
+		rig_read(&r, i, i * MTU, 100 + i);
+		pair_settle(r.p);
+		assert_int_equal(r.p->h[1].nb_copies, 1);
+		assert_int_equal(r.p->h[1].copies[0]->length, 100 + i);
+		while (host_copy(&r.p->h[1], 1) + host_copy(&r.p->h[0], 1) != 0)
+			;
+		expect_cqe(&r.a->scq, i, UROCE_WC_SUCCESS);
+	}
+	rig_down(&r);
+}
+
 /* As UCX sends: a header of its own, and the program's bytes behind it. */
 static void
 a_packet_of_mapped_and_other_memory_is_fetched_at_once(void **state)
@@ -623,9 +663,12 @@ main(void)
 		cmocka_unit_test(small_messages_share_copies),
 		cmocka_unit_test(messages_for_the_same_bytes_are_copied_in_order),
 		cmocka_unit_test(a_copy_that_fails_fails_the_message_whose_memory_is_missing),
+		cmocka_unit_test(a_fetch_that_fails_fails_the_send_whose_memory_is_missing),
 		cmocka_unit_test(pieces_that_need_no_copy_are_in_the_same_packet),
 		cmocka_unit_test(bytes_behind_a_fence_are_not_fetched_early),
 		cmocka_unit_test(a_key_that_has_gone_meanwhile_is_refused),
+		cmocka_unit_test(nothing_behind_a_region_is_fetched_for_a_read),
+		cmocka_unit_test(a_read_that_was_answered_is_not_fetched_again),
 		cmocka_unit_test(a_packet_of_mapped_and_other_memory_is_fetched_at_once),
 	};
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* CQs that change while they are used: larger rings, times, events that moderation holds back. */
+#include <rte_common.h>
+
 #include "rig.h"
 
 static const struct end_opts with_channel = { .channel = true };
@@ -300,6 +302,38 @@ an_event_without_room_is_raised_later(void **state)
 	rig_down(&r);
 }
 
+/* Until then the engine may sleep. */
+static void
+events_without_room_are_tried_again_after_a_while(void **state)
+{
+	struct end_cq *c[2];
+	struct rig r;
+
+	rig_up(&r, &with_channel, NULL);
+	c[0] = &r.a->scq;
+	c[1] = &r.a->rcq;
+	end_recv(r.a, 1, NULL, 0);
+	for (unsigned int i = 0; i < RTE_DIM(c); i++) {
+		c[i]->no_room = true;
+		arm(c[i], RING_ARM_ANY);
+	}
+	write_one(&r, 1);
+	end_send(r.b, &(struct wr){ .id = 2, .op = UROCE_WR_SEND });
+	pair_settle(r.p);
+	assert_int_equal(counters(&r, 0)->cq_events_delayed, 2);
+	for (unsigned int i = 0; i < 3; i++) {
+		pair_advance(r.p, PAIR_MS);
+		host_turn(&r.p->h[0]);
+		assert_true(transport_next_timeout(r.p->h[0].tp) > r.p->now);
+	}
+	for (unsigned int i = 0; i < RTE_DIM(c); i++)
+		c[i]->no_room = false;
+	pair_advance(r.p, PAIR_MS);
+	assert_int_equal(events_of(c[0]), 1);
+	assert_int_equal(events_of(c[1]), 1);
+	rig_down(&r);
+}
+
 static void
 an_event_without_room_is_forgotten_with_its_cq(void **state)
 {
@@ -360,6 +394,7 @@ main(void)
 		cmocka_unit_test(completions_count_that_raise_no_event_themselves),
 		cmocka_unit_test(an_overrun_is_told_at_once),
 		cmocka_unit_test(an_event_without_room_is_raised_later),
+		cmocka_unit_test(events_without_room_are_tried_again_after_a_while),
 		cmocka_unit_test(an_event_without_room_is_forgotten_with_its_cq),
 		cmocka_unit_test(engines_leave_a_watched_cq_to_its_client),
 	};

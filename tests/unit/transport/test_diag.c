@@ -156,6 +156,46 @@ a_read_waits_for_its_response(void **state)
 	rig_down(&r);
 }
 
+/* The response is lost, but not the ACK of what was posted behind it. */
+static void
+a_lost_response_is_told(void **state)
+{
+	struct loss l = { .from = 1, .opcode = WIRE_OP_READ_RESP_ONLY, .count = UINT32_MAX };
+	uint8_t aeth[WIRE_AETH_BYTES];
+	struct qp_event ev[8];
+	uint32_t n, told = 0;
+	struct rig r;
+
+	rig_up_cc(&r, NULL, &(struct conn_opts){ .psn = 5 }, &(struct tp_port_config){ .features = { .credits = true } });
+	r.p->now += 7 * PAIR_MS;
+	r.p->lose = lose;
+	r.p->lose_arg = &l;
+	rig_read(&r, 1, 0, 100);
+	rig_write(&r, 2, 200, 100);
+	pair_settle(r.p);
+	expect_event(r.a, QP_EV_LOST_RESPONSE, "PSN 5");
+	n = qp_events(r.a->host->tp, qp_num(r.a->qp), ev, RTE_DIM(ev));
+	for (uint32_t i = 0; i < n; i++) {
+		if (ev[i].kind != QP_EV_LOST_RESPONSE)
+			continue;
+		told++;
+		assert_int_equal(ev[i].a, 0);
+		assert_int_equal(ev[i].b, 0);
+	}
+	assert_int_equal(told, 1);
+	/* It is asked for again because of a NAK, too, and waited for since it was lost. */
+	r.p->now += 30 * PAIR_MS;
+	wire_put_aeth(aeth, WIRE_NAK_PSN_SEQ, 0);
+	pair_inject(r.p, r.a, &(struct wire_bth){ .opcode = WIRE_OP_ACK, .psn = 5 }, aeth, sizeof(aeth));
+	pair_settle(r.p);
+	assert_int_equal(counters(&r, 0)->packet_seq_err, 1);
+	expect_why(r.a, "waiting for the response of PSN 5 since 30.0 ms");
+	r.p->lose = NULL;
+	pair_advance(r.p, 1000 * (uint64_t)PAIR_MS);
+	expect_not(r.a, "waiting for");
+	rig_down(&r);
+}
+
 static void
 rnr_is_told_at_both_ends(void **state)
 {
@@ -405,6 +445,44 @@ who_embeds_hears_of_every_failure_once(void **state)
 	rig_down(&r);
 }
 
+/* ---- Views ---- */
+static void
+a_view_has_what_the_qp_has(void **state)
+{
+	struct qp_view v;
+	struct rig r;
+	struct end_srq *s;
+	struct end *e;
+
+	rig_up(&r, NULL, &(struct conn_opts){ .rd_atomic = 3, .dest_rd_atomic = 5 });
+	r.p->lose = lose_all;
+	rig_write(&r, 1, 0, 100);
+	pair_settle(r.p);
+	qp_look(r.a->qp, r.p->now, &v);
+	assert_int_equal(v.tx.max_rd, 3);
+	assert_int_equal(v.rx.max_dest_rd, 5);
+	assert_int_equal(v.tx.packets_in_flight, 1);
+	assert_int_equal(v.tx.lost, 0);
+	assert_true(v.tx.deadline_ns > r.p->now);
+	assert_false(v.rx.srq);
+	assert_int_equal(v.rx.srq_depth, 0);
+	/* It waits for nothing any more. */
+	assert_int_equal(end_state(r.a, UROCE_QPS_ERR), 0);
+	qp_look(r.a->qp, r.p->now, &v);
+	assert_int_equal(v.tx.deadline_ns, 0);
+	s = srq_new(&r.p->h[0], 16, 2);
+	e = end_new(&r.p->h[0], &(struct end_opts){ .srq = s });
+	srq_post(s, 1, SGE(r.abuf, 100, r.amr), 1);
+	qp_look(e->qp, r.p->now, &v);
+	assert_true(v.rx.srq);
+	assert_int_equal(v.rx.srq_depth, 16);
+	assert_int_equal(v.rx.srq_posted, 1);
+	assert_int_equal(v.rx.depth, 0);
+	end_free(e);
+	srq_free(&r.p->h[0], s);
+	rig_down(&r);
+}
+
 /* ---- The ring of events ---- */
 static void
 the_same_event_again_and_again_takes_one_place(void **state)
@@ -457,6 +535,7 @@ main(void)
 		cmocka_unit_test(lost_packets_say_which_ack_is_missing_since_when_and_which_try_it_is),
 		cmocka_unit_test(retries_used_up_is_the_reason_of_err),
 		cmocka_unit_test(a_read_waits_for_its_response),
+		cmocka_unit_test(a_lost_response_is_told),
 		cmocka_unit_test(rnr_is_told_at_both_ends),
 		cmocka_unit_test(rnr_retries_used_up_is_the_reason_of_err),
 		cmocka_unit_test(without_credits_sends_wait),
@@ -472,6 +551,7 @@ main(void)
 		cmocka_unit_test(a_receive_that_fails_is_told),
 		cmocka_unit_test(a_program_that_asks_for_err_is_the_reason),
 		cmocka_unit_test(who_embeds_hears_of_every_failure_once),
+		cmocka_unit_test(a_view_has_what_the_qp_has),
 		cmocka_unit_test(the_same_event_again_and_again_takes_one_place),
 		cmocka_unit_test(old_events_make_room_for_new_ones),
 	};

@@ -37,6 +37,7 @@ host_up(struct gsi_host *h, const uint16_t *pkeys)
 	c.sh.mrs = h->mrs = mr_table_create(4, NULL, 0);
 	c.sh.qps = h->qps = qp_table_create(4, NULL, 0);
 	memcpy(c.ports[1].pkeys, pkeys, sizeof(c.ports[1].pkeys));
+	c.ports[1].features = (struct tp_features)TP_FEATURES_ALL;
 	h->tp = transport_create(&c);
 	assert_non_null(h->tp);
 }
@@ -241,6 +242,8 @@ qp1_takes_every_pkey_of_the_table(void **state)
 		{ 0xffff, 0xffff }, { 0x7fff, 0xffff }, { 0x8001, 0x8001 }, { 0x0001, 0x8001 },
 		{ 0xf002, 0x7002 }, { 0x7002, 0 },	{ 0x8003, 0 },	    { 0x0000, 0 },
 		{ 0x8000, 0 },
+		/* As two features that are on, which are behind the table in struct tp_port_config. */
+		{ 0x8101, 0 },
 	};
 	uint64_t refused = 0;
 	struct gsi_host h;

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What is bounded stays within its bound: arrays of a turn, sizes given at creation, tables; and what happens at the bound. */
 #include "rig.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
 #include "transport/core/srq_priv.h"
 #include "transport/core/types_priv.h"
 
@@ -141,6 +145,54 @@ create(struct pair *p, const struct qp_params *q)
 }
 
 static void
+pools_have_the_sizes_that_are_given_or_else_their_own(void **state)
+{
+	struct tp_pool_sizes sizes[2] = { { 0 }, { 3, 4, 5, 6, 7, 8, 9, 10 } }, want;
+	struct pair *p = pair_new();
+
+	for (unsigned int i = 0; i < RTE_DIM(sizes); i++) {
+		struct transport_config c = p->h[0].tp->c;
+		struct transport *tp;
+
+		want = i == 1 ? sizes[i] : (struct tp_pool_sizes){ .inflight_blocks = TP_INFLIGHT_BLOCKS, .read_blocks = TP_READ_BLOCKS, .sge_blocks = TP_SGE_BLOCKS,
+								   .scoreboards = TP_SCOREBOARDS, .reorders = TP_SCOREBOARDS, .reorder_pkts = TP_REORDER_PKTS,
+								   .copy_jobs = TP_COPY_JOBS, .copy_pkts = TP_COPY_PKTS };
+		c.pools = sizes[i];
+		tp = transport_create(&c);
+		assert_non_null(tp);
+		assert_int_equal(tp->inflight_blocks.left, want.inflight_blocks);
+		assert_int_equal(tp->read_blocks.left, want.read_blocks);
+		assert_int_equal(tp->sge_blocks.left, want.sge_blocks);
+		assert_int_equal(tp->scoreboards.left, want.scoreboards);
+		assert_int_equal(tp->reorders.left, want.reorders);
+		assert_int_equal(tp->reorder_pkts.left, want.reorder_pkts);
+		assert_int_equal(tp->copy_jobs.left, want.copy_jobs);
+		assert_int_equal(tp->copy_pkts.left, want.copy_pkts);
+		transport_destroy(tp);
+	}
+	pair_free(p);
+}
+
+/* What the pools had from the kernel goes back to it with the transport. */
+static void
+a_transport_leaves_no_memory_behind(void **state)
+{
+	struct pair *p = pair_new();
+	struct transport *tp = p->h[0].tp;
+	void *const mem[] = { tp->inflight_blocks.mem, tp->read_blocks.mem, tp->sge_blocks.mem, tp->scoreboards.mem, tp->reorders.mem,
+			      tp->reorder_pkts.mem, tp->copy_parts.mem, tp->copy_jobs.mem, tp->copy_pkts.mem };
+
+	static_assert(sizeof(mem) / sizeof(mem[0]) == TP_POOLS, "all of them");
+	for (unsigned int i = 0; i < TP_POOLS; i++)
+		assert_int_equal(msync(mem[i], 1, MS_ASYNC), 0);
+	pair_free(p);
+	for (unsigned int i = 0; i < TP_POOLS; i++) {
+		assert_int_equal(msync(mem[i], 1, MS_ASYNC), -1);
+		assert_int_equal(errno, ENOMEM);
+	}
+}
+
+static void
 a_qp_has_no_more_sges_inline_bytes_and_ports_than_there_are(void **state)
 {
 	const struct end_opts most = { .max_sge = UROCE_MAX_SGE, .max_inline = UROCE_MAX_INLINE };
@@ -251,6 +303,68 @@ a_nak_completes_nothing_after_an_overrun(void **state)
 	rig_down(&r);
 }
 
+/* An ACK that passes a READ whose response was lost completes the WRITEs before it, for which the CQ has no room: nothing is asked for again. */
+static void
+a_lost_response_is_not_missed_after_an_overrun(void **state)
+{
+	struct loss answers = { .from = 1, .opcode = -1, .nth = 0, .count = 1 };
+	struct rig r;
+
+	rig_up(&r, &(struct end_opts){ .cq_depth = SMALL_CQ }, NULL);
+	r.p->lose = lose;
+	r.p->lose_arg = &answers;
+	for (uint32_t i = 0; i < SMALL_CQ + 1; i++)
+		rig_write(&r, i, 0, 10);
+	rig_read(&r, 100, 0, 10);
+	rig_write(&r, 101, 0, 10);
+	pair_settle(r.p);
+	assert_int_equal(counters(&r, 0)->cq_overrun, 1);
+	assert_int_equal(qp_state(r.a->qp), UROCE_QPS_ERR);
+	assert_int_equal(counters(&r, 0)->implied_nak_seq_err, 0);
+	assert_int_equal(counters(&r, 0)->retransmitted_packets, 0);
+	rig_down(&r);
+}
+
+/* What was sent behind it is not waited for: a timer would wake the engine for nothing. */
+static void
+after_an_overrun_no_timer_runs(void **state)
+{
+	struct loss last = { .from = 0, .opcode = -1, .nth = SMALL_CQ + 1, .count = UINT32_MAX };
+	struct rig r;
+
+	rig_up(&r, &(struct end_opts){ .cq_depth = SMALL_CQ }, NULL);
+	r.p->lose = lose;
+	r.p->lose_arg = &last;
+	for (uint32_t i = 0; i < SMALL_CQ + 2; i++)
+		rig_write(&r, i, 0, 10);
+	pair_settle(r.p);
+	assert_int_equal(counters(&r, 0)->cq_overrun, 1);
+	assert_int_equal(qp_state(r.a->qp), UROCE_QPS_ERR);
+	assert_int_equal(r.a->qp->loss.deadline_ns, 0);
+	assert_false(wheel_pending(&r.a->qp->loss.timer));
+	rig_down(&r);
+}
+
+/* Nor after an error amid a message, of which some is on its way. */
+static void
+after_an_error_no_timer_runs(void **state)
+{
+	struct rig r;
+
+	rig_up(&r, NULL, &(struct conn_opts){ .mtu = UROCE_MTU_1024 });
+	rig_write(&r, 1, 0, 2 * TP_QP_BUDGET * MTU);
+	host_turn(&r.p->h[0]);
+	assert_true(r.a->qp->req.psn_cur != r.a->qp->req.psn_una);
+	mr_destroy(r.p->h[0].sh.mrs, r.amr);
+	host_turn(&r.p->h[0]);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_LOC_PROT_ERR);
+	assert_int_equal(r.a->qp->loss.deadline_ns, 0);
+	assert_false(wheel_pending(&r.a->qp->loss.timer));
+	pair_settle(r.p);
+	r.amr = host_mr(&r.p->h[0], r.abuf, BUF, ACCESS_ALL);
+	rig_down(&r);
+}
+
 /* The response to the READ uses up what the QP may send in a turn. */
 static void
 a_nak_that_a_turn_has_no_budget_for_is_sent_in_the_next(void **state)
@@ -352,6 +466,35 @@ a_share_holds_a_bounded_part_of_the_packets_beyond_gaps(void **state)
 	pair_free(p);
 }
 
+static void
+a_qp_holds_as_many_packets_beyond_a_gap_as_are_left_for_others(void **state)
+{
+	enum { LEFT = 10 };
+	static void *others[TP_REORDER_PKTS];
+	static const uint8_t payload[MTU];
+	struct wire_bth b = { .opcode = WIRE_OP_WRITE_MIDDLE, .migreq = true };
+	struct transport *tp;
+	unsigned int n = 0;
+	struct rig r;
+
+	rig_up(&r, NULL, NULL);
+	tp = r.p->h[1].tp;
+	while (pool_left(&tp->reorder_pkts) > LEFT)
+		others[n++] = pool_get(&tp->reorder_pkts);
+	r.b->qp->rcv.sack_on = true;
+	b.mark = r.b->qp->rcv.sack_mark;
+	for (uint32_t psn = 1; psn <= LEFT; psn++) {
+		b.psn = wire_psn_add(r.b->qp->rcv.epsn, psn);
+		pair_inject(r.p, r.b, &b, payload, sizeof(payload));
+	}
+	assert_int_equal(counters(&r, 1)->rx_held, LEFT / 2);
+	assert_int_equal(counters(&r, 1)->rx_not_held, LEFT / 2);
+	assert_int_equal(pool_left(&tp->reorder_pkts), LEFT / 2);
+	while (n > 0)
+		pool_put(&tp->reorder_pkts, others[--n]);
+	rig_down(&r);
+}
+
 int
 main(void)
 {
@@ -360,14 +503,20 @@ main(void)
 		cmocka_unit_test(moderation_holds_back_no_more_events_than_it_has_room_for),
 		cmocka_unit_test(engines_and_ports_have_their_limits),
 		cmocka_unit_test(tables_have_their_limits),
+		cmocka_unit_test(pools_have_the_sizes_that_are_given_or_else_their_own),
+		cmocka_unit_test(a_transport_leaves_no_memory_behind),
 		cmocka_unit_test(a_qp_has_no_more_sges_inline_bytes_and_ports_than_there_are),
 		cmocka_unit_test(slots_hold_what_a_wqe_may_have),
 		cmocka_unit_test(a_path_leads_through_a_port_that_exists),
 		cmocka_unit_test(xrc_srqs_whose_numbers_share_a_bucket_are_told_apart),
 		cmocka_unit_test(a_nak_completes_nothing_after_an_overrun),
+		cmocka_unit_test(a_lost_response_is_not_missed_after_an_overrun),
+		cmocka_unit_test(after_an_overrun_no_timer_runs),
+		cmocka_unit_test(after_an_error_no_timer_runs),
 		cmocka_unit_test(a_nak_that_a_turn_has_no_budget_for_is_sent_in_the_next),
 		cmocka_unit_test(a_send_with_inv_waits_for_responses_that_find_no_room),
 		cmocka_unit_test(a_share_holds_a_bounded_part_of_the_packets_beyond_gaps),
+		cmocka_unit_test(a_qp_holds_as_many_packets_beyond_a_gap_as_are_left_for_others),
 	};
 
 	return cmocka_run_group_tests(tests, pair_group_setup, pair_group_teardown);

@@ -152,6 +152,27 @@ a_wrong_local_key_sends_nothing(void **state)
 }
 
 /* UC completes a WQE as it is sent, so the bytes have to be copied by then. */
+/* The peer has no receive yet. When the message is sent again, its client has shortened it, and behind it in the slot is an SGE that isn't the message's. */
+static void
+sges_behind_those_of_a_message_are_not_sent(void **state)
+{
+	struct ring_sge *sge;
+	struct bed t;
+
+	bed_up(&t, &(struct end_opts){ .max_sge = 3 });
+	end_send(t.a, &(struct wr){ .id = 1, .op = UROCE_WR_SEND, .sge = SGE(t.buf, 100, t.mr), .nb_sge = 1 });
+	pair_settle(t.p);
+	expect_no_cqe(&t.a->scq);
+	end_recv(t.b, 2, SGE(t.buf + BYTES, 100, t.mr), 1);
+	sge = wqe_sges(ring_slot(&t.a->sq, 0), UROCE_WR_SEND);
+	sge[0].length = 0;
+	sge[1] = *SGE(t.buf + 200, 100, t.mr);
+	pair_advance(t.p, 100 * (uint64_t)PAIR_MS);
+	expect_cqe(&t.a->scq, 1, UROCE_WC_LOC_LEN_ERR);
+	assert_int_equal(t.buf[BYTES], 0);
+	bed_down(&t);
+}
+
 static void
 uc_has_frames(void **state)
 {
@@ -226,6 +247,7 @@ main(void)
 		cmocka_unit_test(payload_in_pieces_is_gathered),
 		cmocka_unit_test(wrong_keys_are_refused),
 		cmocka_unit_test(a_wrong_local_key_sends_nothing),
+		cmocka_unit_test(sges_behind_those_of_a_message_are_not_sent),
 		cmocka_unit_test(uc_has_frames),
 		cmocka_unit_test(a_full_vector_loses_nothing),
 		cmocka_unit_test(a_peer_that_is_gone_gets_frames),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* UD multicast: who gets a copy, what is checked of it, on one engine and on several. */
 #include <errno.h>
+#include <malloc.h>
 
 #include <rte_mbuf.h>
 #include <rte_rcu_qsbr.h>
@@ -429,6 +430,35 @@ table_has_its_limits_and_forgets_nothing(void **state)
 	free(qsbr);
 }
 
+static void
+groups_that_have_gone_take_no_memory(void **state)
+{
+	enum { ROUNDS = 1000, MEMBERS_OF_GROUP = 20, MOST = 16384 };
+	struct rte_rcu_qsbr *qsbr = aligned_alloc(RTE_CACHE_LINE_SIZE, RTE_ALIGN(rte_rcu_qsbr_get_memsize(1), 64));
+	struct gid gid = { { 0xff, 0x0e } };
+	struct mcast_table *t;
+	size_t before;
+
+	assert_int_equal(rte_rcu_qsbr_init(qsbr, 1), 0);
+	rte_rcu_qsbr_thread_register(qsbr, 0);
+	rte_rcu_qsbr_thread_online(qsbr, 0);
+	t = mcast_table_create(qsbr);
+	assert_non_null(t);
+	before = mallinfo2().uordblks;
+	for (uint32_t i = 0; i < ROUNDS; i++) {
+		wire_put32(gid.raw + 12, i);
+		/* A group that grows is replaced by a larger one. */
+		for (uint32_t k = 0; k < MEMBERS_OF_GROUP; k++)
+			assert_int_equal(mcast_attach(t, 0, &gid, 2 + k), 0);
+		for (uint32_t k = 0; k < MEMBERS_OF_GROUP; k++)
+			assert_int_equal(mcast_detach(t, 0, &gid, 2 + k), 0);
+		rte_rcu_qsbr_quiescent(qsbr, 0);
+	}
+	assert_true(mallinfo2().uordblks < before + MOST);
+	mcast_table_destroy(t);
+	free(qsbr);
+}
+
 int
 main(void)
 {
@@ -441,6 +471,7 @@ main(void)
 		cmocka_unit_test(packets_that_no_group_should_get_are_dropped),
 		cmocka_unit_test(number_of_a_destroyed_qp_is_nobody),
 		cmocka_unit_test(table_has_its_limits_and_forgets_nothing),
+		cmocka_unit_test(groups_that_have_gone_take_no_memory),
 	};
 
 	return cmocka_run_group_tests(tests, pair_group_setup, pair_group_teardown);

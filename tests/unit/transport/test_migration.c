@@ -297,6 +297,30 @@ a_qp_that_waits_for_its_time_goes_on_by_the_new_path(void **state)
 	rig_down(&r);
 }
 
+/* With this timeout a packet is sent as a probe only if it is known how long a round trip takes. */
+static void
+round_trips_of_the_old_path_say_nothing_about_the_new_one(void **state)
+{
+	struct loss all = { .from = 0, .opcode = -1, .count = UINT32_MAX };
+
+	for (int migrate = 0; migrate < 2; migrate++) {
+		struct rig r;
+
+		rig_up_armed(&r, &(struct conn_opts){ .timeout = 14 });
+		if (migrate)
+			assert_int_equal(set_mig(r.a, MIGRATED), 0);
+		r.p->lose = lose;
+		r.p->lose_arg = &all;
+		rig_write(&r, 2, 0, 100);
+		pair_advance(r.p, 10 * PAIR_MS);
+		assert_int_equal(counters(&r, 0)->tail_loss_probes != 0, !migrate);
+		r.p->lose = NULL;
+		pair_advance(r.p, 1000 * (uint64_t)PAIR_MS);
+		expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
+		rig_down(&r);
+	}
+}
+
 /* After a migration the old way is a stranger's. */
 static void
 packets_of_the_old_path_are_dropped(void **state)
@@ -360,6 +384,7 @@ main(void)
 		cmocka_unit_test(a_sack_asks_for_a_migration_as_any_packet_does),
 		cmocka_unit_test(who_follows_has_all_its_retries_again),
 		cmocka_unit_test(a_qp_that_waits_for_its_time_goes_on_by_the_new_path),
+		cmocka_unit_test(round_trips_of_the_old_path_say_nothing_about_the_new_one),
 		cmocka_unit_test(packets_of_the_old_path_are_dropped),
 		cmocka_unit_test(states_of_migration_follow_each_other_as_they_may),
 	};

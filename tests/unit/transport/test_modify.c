@@ -251,6 +251,8 @@ what_was_posted_before_sqe_is_left_is_flushed(void **state)
 		for (uint32_t i = 0; i < turns; i++)
 			host_turn(&r.p->h[0]);
 		assert_int_equal(qp_state(r.a->qp), UROCE_QPS_SQE);
+		/* What is posted now is found only with its doorbell. */
+		assert_int_equal(r.a->shared.sq_watch, 0);
 		assert_int_equal(sqe_to_rts(r.a), 0);
 		rig_write(&r, POSTED, 0, 10);
 		pair_settle(r.p);

@@ -12,16 +12,22 @@ enum {
 
 /* Host 1 receives SEND 1, and all that it answers gets lost. */
 static void
-parted_up(struct rig *r, struct loss *l, uint32_t bytes, const struct conn_opts *co)
+receive_unacknowledged(struct rig *r, struct loss *l, uint32_t bytes)
 {
 	*l = (struct loss){ .from = 1, .opcode = -1, .count = UINT32_MAX };
-	rig_up(r, NULL, co);
 	r->p->lose = lose;
 	r->p->lose_arg = l;
 	end_recv(r->b, 7, SGE(r->bbuf, 1 << 16, r->bmr), 1);
 	rig_send(r, 1, 0, bytes);
 	pair_settle(r->p);
 	expect_cqe(&r->b->rcq, 7, UROCE_WC_SUCCESS);
+}
+
+static void
+parted_up(struct rig *r, struct loss *l, uint32_t bytes, const struct conn_opts *co)
+{
+	rig_up(r, NULL, co);
+	receive_unacknowledged(r, l, bytes);
 }
 
 /* Its program goes; a QP of another number takes its place. */
@@ -99,6 +105,7 @@ what_never_came_is_not(void **state)
 static void
 nor_is_an_atomic(void **state)
 {
+	uint32_t send_psn, first = 0;
 	struct loss l;
 	struct rig r;
 
@@ -106,8 +113,12 @@ nor_is_an_atomic(void **state)
 	rig_fetch_add(&r, 2, 0, 1);
 	rig_write(&r, 3, 0, 100);
 	pair_settle(r.p);
+	send_psn = r.a->qp->req.psn_una;
 	destroy(&r);
 	send_again(&r, &l);
+	while (first < r.p->nb_log && r.p->log[first].from != 1)
+		first++;
+	assert_int_equal(r.p->log[first].bth.psn, send_psn);
 	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
 	expect_cqe(&r.a->scq, 2, UROCE_WC_RETRY_EXC_ERR);
 	expect_cqe(&r.a->scq, 3, UROCE_WC_WR_FLUSH_ERR);
@@ -221,16 +232,21 @@ strangers_are_not_answered(void **state)
 static void
 nor_are_old_psns(void **state)
 {
-	struct loss l;
-	struct rig r;
+	enum { PSNS = 4096 };
 
-	parted_up(&r, &l, 100, NULL);
-	r.b->qp->rcv.epsn += 5000;
-	destroy(&r);
-	send_again(&r, &l);
-	expect_cqe(&r.a->scq, 1, UROCE_WC_RETRY_EXC_ERR);
-	assert_int_equal(counters(&r, 1)->time_wait_acks_sent, 0);
-	rig_down(&r);
+	for (uint32_t too_old = 0; too_old < 2; too_old++) {
+		struct loss l;
+		struct rig r;
+
+		parted_up(&r, &l, 100, NULL);
+		r.b->qp->rcv.epsn += PSNS - 1 + too_old;
+		destroy(&r);
+		send_again(&r, &l);
+		/* What it says it has executed was never sent: the peer believes no such ACK. */
+		expect_cqe(&r.a->scq, 1, UROCE_WC_RETRY_EXC_ERR);
+		assert_int_equal(counters(&r, 1)->time_wait_acks_sent != 0, !too_old);
+		rig_down(&r);
+	}
 }
 
 /* Others that part after it don't take its place. */
@@ -259,6 +275,28 @@ the_last_ones_are_remembered(void **state)
 	rig_down(&r);
 }
 
+/* Also one whose number is larger than there are places. */
+static void
+whatever_its_number_is(void **state)
+{
+	enum { PLACES = 1024, TRIES = 100000 };
+	struct loss l;
+	struct rig r;
+
+	rig_up(&r, NULL, NULL);
+	end_free(r.a);
+	r.a = end_new(&r.p->h[0], NULL);
+	for (uint32_t i = 0; i < TRIES && (qp_num(r.b->qp) & PLACES) == 0; i++)
+		destroy(&r);
+	assert_true(qp_num(r.b->qp) & PLACES);
+	ends_connect(r.a, r.b, NULL);
+	receive_unacknowledged(&r, &l, 100);
+	destroy(&r);
+	send_again(&r, &l);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	rig_down(&r);
+}
+
 int
 main(void)
 {
@@ -273,6 +311,7 @@ main(void)
 		cmocka_unit_test(strangers_are_not_answered),
 		cmocka_unit_test(nor_are_old_psns),
 		cmocka_unit_test(the_last_ones_are_remembered),
+		cmocka_unit_test(whatever_its_number_is),
 	};
 
 	return cmocka_run_group_tests(tests, pair_group_setup, pair_group_teardown);

@@ -477,11 +477,15 @@ a_receive_that_is_shortened_while_it_is_used_ends_in_error(void **state)
 	rig_send(&r, 1, 0, 4000);
 	pair_settle(r.p);
 	slot->sge[0].length = 10;
+	/* What is behind it in the slot is none of the receive's. */
+	slot->sge[1] = *SGE(r.bbuf + 8192, 5000, r.bmr);
 	pair_advance(r.p, 500 * PAIR_MS);
 	expect_cqe(&r.b->rcq, 5, UROCE_WC_LOC_LEN_ERR);
 	expect_cqe(&r.a->scq, 1, UROCE_WC_REM_INV_REQ_ERR);
 	/* Not a byte beyond. */
 	assert_int_equal(r.bbuf[5000], 0);
+	for (uint32_t i = 0; i < 5000; i++)
+		assert_int_equal(r.bbuf[8192 + i], 0);
 	rig_down(&r);
 }
 

@@ -227,6 +227,33 @@ first_packet_in_rtr_establishes_communication(void **state)
 	pair_free(p);
 }
 
+/* Who can name only the QP doesn't know where the connection begins. */
+static void
+a_packet_of_another_psn_establishes_nothing(void **state)
+{
+	const struct wire_bth bth = { .opcode = WIRE_RC | WIRE_OP_SEND_ONLY, .pkey = WIRE_PKEY_DEFAULT };
+	struct pair *p = pair_new();
+	struct end *a = end_new(&p->h[0], NULL), *b = end_new(&p->h[1], NULL);
+	struct wire_bth before = bth, behind = bth;
+
+	end_to_rtr(a, b, NULL);
+	end_to_rts(a, NULL);
+	end_to_rtr(b, a, NULL);
+	before.psn = WIRE_PSN_MASK;
+	behind.psn = 1;
+	pair_inject(p, b, &before, "", 0);
+	pair_inject(p, b, &behind, "", 0);
+	pair_settle(p);
+	assert_int_equal(host_events(&p->h[1], UROCE_EVENT_COMM_EST), 0);
+	end_send(a, &(struct wr){ .id = 1, .op = UROCE_WR_RDMA_WRITE });
+	pair_settle(p);
+	expect_cqe(&a->scq, 1, UROCE_WC_SUCCESS);
+	assert_int_equal(host_events(&p->h[1], UROCE_EVENT_COMM_EST), 1);
+	end_free(a);
+	end_free(b);
+	pair_free(p);
+}
+
 static void
 wrong_transitions_are_refused(void **state)
 {
@@ -470,6 +497,22 @@ srq_serves_qps_and_reports_its_limit_once(void **state)
 
 /* A message that the error cut off in the middle: its WQE was taken and is flushed before LAST_WQE_REACHED. */
 static void
+an_srq_may_have_its_limit_from_the_beginning(void **state)
+{
+	struct pair *p = pair_new();
+	struct end_srq *s = srq_new(&p->h[0], 16, 2);
+	struct srq_params sp = { .ring = s->ring, .shared = &s->shared, .pd = PAIR_PD, .max_sge = 2, .limit = 3 };
+	struct srq *srq;
+
+	assert_int_equal(srq_limit(s->srq), 0);
+	assert_int_equal(srq_create(p->h[0].tp, &sp, &srq), 0);
+	assert_int_equal(srq_limit(srq), 3);
+	assert_int_equal(srq_destroy(p->h[0].tp, srq), 0);
+	srq_free(&p->h[0], s);
+	pair_free(p);
+}
+
+static void
 taken_srq_wqe_is_flushed_before_last_wqe_reached(void **state)
 {
 	struct pair *p = pair_new();
@@ -537,6 +580,7 @@ main(void)
 		cmocka_unit_test(no_reads_at_all_are_refused_while_one_is_under_way),
 		cmocka_unit_test(sqd_gives_back_what_has_not_begun),
 		cmocka_unit_test(first_packet_in_rtr_establishes_communication),
+		cmocka_unit_test(a_packet_of_another_psn_establishes_nothing),
 		cmocka_unit_test(wrong_transitions_are_refused),
 		cmocka_unit_test(query_tells_what_was_set),
 		cmocka_unit_test(idle_qp_is_left_alone_until_its_client_rings),
@@ -547,6 +591,7 @@ main(void)
 		cmocka_unit_test(cq_overrun_ends_cq_and_qp),
 		cmocka_unit_test(full_cq_is_no_overrun),
 		cmocka_unit_test(srq_serves_qps_and_reports_its_limit_once),
+		cmocka_unit_test(an_srq_may_have_its_limit_from_the_beginning),
 		cmocka_unit_test(taken_srq_wqe_is_flushed_before_last_wqe_reached),
 		cmocka_unit_test(qp_numbers_come_back_late),
 	};

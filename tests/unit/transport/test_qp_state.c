@@ -341,6 +341,9 @@ why_names_what_is_wrong(void **state)
 	assert_string_equal(why_not(UROCE_QPT_UD, S, &attr, UROCE_QP_STATE | UROCE_QP_PKEY_INDEX | UROCE_QP_PORT |
 				    UROCE_QP_QKEY | UROCE_QP_SQ_PSN),
 			    "IBV_QP_SQ_PSN is not allowed in this transition");
+	assert_string_equal(why_not(UROCE_QPT_RC, S, &attr, UROCE_QP_STATE | UROCE_QP_PKEY_INDEX | UROCE_QP_PORT |
+				    UROCE_QP_ACCESS_FLAGS | 1 << 25),
+			    "IBV_QP_RATE_LIMIT is not allowed in this transition");
 	attr.qp_state = T;
 	attr.cur_qp_state = T;
 	attr.alt_port_num = 2;

@@ -51,6 +51,12 @@ send_fills_receive_in_order(void **state)
 	assert_memory_equal(r.bbuf + 1000, r.abuf + 700, 33);
 	expect_cqe(&r.a->scq, 11, UROCE_WC_SUCCESS);
 	expect_cqe(&r.a->scq, 12, UROCE_WC_SUCCESS);
+	/* Messages are counted, not packets. */
+	end_recv(r.b, 3, SGE(r.bbuf, 5000, r.bmr), 1);
+	rig_send(&r, 13, 0, 5000);
+	pair_settle(r.p);
+	expect_cqe(&r.b->rcq, 3, UROCE_WC_SUCCESS);
+	assert_int_equal(counters(&r, 1)->rx_send_requests, 3);
 	rig_down(&r);
 }
 
@@ -369,6 +375,21 @@ one_ack_answers_a_burst(void **state)
 	rig_down(&r);
 }
 
+static void
+a_response_acknowledges_what_came_before_it(void **state)
+{
+	struct rig r;
+
+	rig_up(&r, NULL, NULL);
+	rig_write(&r, 1, 0, 100);
+	rig_read(&r, 2, 200, 100);
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
+	assert_int_equal(pair_count(r.p, 1, -1), 1);
+	rig_down(&r);
+}
+
 /* What goes to ourselves never sees the wire. */
 static void
 loopback_stays_inside(void **state)
@@ -489,6 +510,29 @@ packet_in_two_buffers_arrives(void **state)
 }
 
 static void
+packet_whose_rest_just_finds_room_arrives(void **state)
+{
+	struct rte_mbuf *m;
+	struct tp_txvec *v;
+	struct rig r;
+
+	rig_up(&r, NULL, &(struct conn_opts){ .mtu = UROCE_MTU_4096 });
+	rig_write(&r, 1, 0, 4096);
+	host_turn(&r.p->h[0]);
+	v = transport_tx(r.p->h[0].tp, 0);
+	m = split(v->pkts[0], 70);
+	v->n = 0;
+	/* What is behind the packet is padding. */
+	m->next->data_len = rte_pktmbuf_tailroom(m);
+	assert_int_equal(transport_rx(r.p->h[1].tp, 0, &m, 1, false, r.p->now), 0);
+	assert_int_equal(counters(&r, 1)->rx_multi_segment, 0);
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	assert_memory_equal(r.abuf, r.bbuf, 4096);
+	rig_down(&r);
+}
+
+static void
 packet_whose_rest_finds_no_room_is_dropped(void **state)
 {
 	struct rte_mbuf *m;
@@ -516,6 +560,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(packet_in_two_buffers_arrives),
+		cmocka_unit_test(packet_whose_rest_just_finds_room_arrives),
 		cmocka_unit_test(packet_whose_rest_finds_no_room_is_dropped),
 		cmocka_unit_test(write_lands_and_completes),
 		cmocka_unit_test(send_fills_receive_in_order),
@@ -532,6 +577,7 @@ main(void)
 		cmocka_unit_test(outstanding_reads_stay_below_max_rd_atomic),
 		cmocka_unit_test(long_read_is_asked_for_in_pieces),
 		cmocka_unit_test(one_ack_answers_a_burst),
+		cmocka_unit_test(a_response_acknowledges_what_came_before_it),
 		cmocka_unit_test(loopback_stays_inside),
 		cmocka_unit_test(more_wqes_than_the_queue_holds_pass_through),
 		cmocka_unit_test(armed_cq_raises_one_event),

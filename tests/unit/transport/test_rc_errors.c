@@ -89,6 +89,7 @@ wrong_wqes_complete_with_their_error(void **state)
 		  TP_VERR_WQE_SGES },
 		/* Nothing in verbs.h has this number; a FLUSH of no type. */
 		{ { .op = (enum uroce_wr_op)13 }, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_WQE_OPCODE },
+		{ { .op = UROCE_WR_OPS }, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_WQE_OPCODE },
 		{ { .op = UROCE_WR_FLUSH }, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_WQE_FLUSH },
 		/* Room for 6 in the slot, 4 were granted. */
 		{ { .op = UROCE_WR_SEND, .sge = many, .nb_sge = 5 }, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_WQE_SGES },
@@ -142,8 +143,23 @@ rewritten_sges_are_checked_again(void **state)
 	host_turn(&r.p->h[0]);
 	sge = wqe_sges(ring_slot(&r.a->sq, 0), UROCE_WR_RDMA_WRITE);
 	sge->length = 100;
+	/* What is behind it in the slot is none of the message's. */
+	sge[1] = *SGE(r.abuf, 20000, r.amr);
 	pair_settle(r.p);
 	assert_int_equal(next_error(&r.a->scq, 1, UROCE_WC_LOC_LEN_ERR), TP_VERR_WQE_LENGTH);
+	rig_down(&r);
+	/* A READ's response arrives. */
+	rig_up(&r, NULL, NULL);
+	memset(r.bbuf, 9, 200);
+	rig_read(&r, 2, 0, 200);
+	host_turn(&r.p->h[0]);
+	sge = wqe_sges(ring_slot(&r.a->sq, 0), UROCE_WR_RDMA_READ);
+	sge->length = 100;
+	sge[1] = *SGE(r.abuf + 4096, 200, r.amr);
+	r.abuf[4096] = 0;
+	pair_settle(r.p);
+	assert_int_equal(next_error(&r.a->scq, 2, UROCE_WC_LOC_PROT_ERR), TP_VERR_WQE_LENGTH);
+	assert_int_equal(r.abuf[4096], 0);
 	rig_down(&r);
 }
 
@@ -514,6 +530,7 @@ an_ack_of_a_message_that_turned_out_bad_is_no_lost_response(void **state)
 	pair_settle(r.p);
 	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
 	assert_int_equal(next_error(&r.a->scq, 2, UROCE_WC_LOC_PROT_ERR), TP_VERR_LKEY);
+	assert_int_equal(counters(&r, 0)->rx_response_ignored, 1);
 	assert_int_equal(counters(&r, 0)->implied_nak_seq_err, 0);
 	assert_int_equal(counters(&r, 0)->sack_offers_sent, 0);
 	rig_down(&r);
@@ -533,6 +550,7 @@ a_response_to_a_request_that_turned_out_bad_is_no_bad_response(void **state)
 	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
 	assert_int_equal(next_error(&r.a->scq, 2, UROCE_WC_LOC_PROT_ERR), TP_VERR_LKEY);
 	assert_int_equal(counters(&r, 0)->rx_bad_response, 0);
+	assert_int_equal(counters(&r, 0)->rx_response_ignored, 1);
 	rig_down(&r);
 }
 

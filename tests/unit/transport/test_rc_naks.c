@@ -147,6 +147,31 @@ without_a_timer_each_sequence_nak_counts(void **state)
 	rig_down(&r);
 }
 
+/* What was missing arrives before its NAK has left, and after it what had been dropped first; more was dropped behind that. */
+static void
+a_nak_that_could_not_leave_asks_for_what_is_missing_then(void **state)
+{
+	static const uint32_t arrive[] = { 1, 2, 0, 1 };
+	struct wire_bth b = { .opcode = WIRE_OP_WRITE_ONLY, .migreq = true, .ackreq = true };
+	uint8_t reth[WIRE_RETH_BYTES];
+	struct rig r;
+	uint32_t psn;
+
+	rig_up(&r, NULL, NULL);
+	psn = r.b->qp->rcv.epsn;
+	wire_put_reth(reth, ADDR(r.bbuf), r.bmr->key, 0);
+	for (uint32_t i = 0; i < RTE_DIM(arrive); i++) {
+		b.psn = wire_psn_add(psn, arrive[i]);
+		pair_inject(r.p, r.b, &b, reth, sizeof(reth));
+	}
+	assert_int_equal(r.p->nb_log, 0);
+	pair_settle(r.p);
+	assert_int_equal(pair_count(r.p, 1, -1), 1);
+	assert_int_equal(r.p->log[0].syndrome, WIRE_NAK_PSN_SEQ);
+	assert_int_equal(r.p->log[0].bth.psn, wire_psn_add(psn, 2));
+	rig_down(&r);
+}
+
 /* ---- RNR NAKs ---- */
 enum {
 	RNR_CODE = 12, RNR_NS = 640 * PAIR_US, /* of the first RNR NAK */
@@ -293,6 +318,7 @@ main(void)
 		cmocka_unit_test(sequence_nak_of_a_later_packet_counts_at_once),
 		cmocka_unit_test(timer_repairs_what_an_ignored_nak_asked_for),
 		cmocka_unit_test(without_a_timer_each_sequence_nak_counts),
+		cmocka_unit_test(a_nak_that_could_not_leave_asks_for_what_is_missing_then),
 		cmocka_unit_test(rnr_nak_during_the_wait_makes_it_longer),
 		cmocka_unit_test(rnr_nak_during_the_wait_never_makes_it_shorter),
 		cmocka_unit_test(repeated_rnr_naks_hold_a_request_for_no_longer_than_the_longest_timer),

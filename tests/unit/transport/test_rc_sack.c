@@ -72,6 +72,35 @@ what_was_lost_and_has_no_memory_any_more_fails_in_its_turn(void **state)
 	rig_down(&r);
 }
 
+/* The packet whose round trip is measured is missing, another one is there. */
+static void
+a_packet_that_is_held_says_nothing_of_the_round_trip_of_another(void **state)
+{
+	uint32_t psn, srtt, pto;
+	struct loss l;
+	struct rig r;
+
+	find_each_other(&r, &l);
+	pair_advance(r.p, TP_RTT_EVERY_NS);
+	l = (struct loss){ .from = 0, .opcode = -1, .count = UINT32_MAX };
+	psn = r.a->qp->req.psn_next;
+	for (uint32_t i = 0; i < 3; i++)
+		rig_write(&r, 2 + i, 16 * KIB + i * KIB, KIB);
+	pair_settle(r.p);
+	r.p->lose = NULL;
+	assert_true(r.a->qp->loss.rtt_timing);
+	assert_int_equal(r.a->qp->loss.rtt_psn, psn);
+	srtt = r.a->qp->loss.srtt_ns;
+	pto = r.a->qp->loss.pto_ns;
+	r.p->now += 500 * PAIR_US;
+	say(&r, wire_psn_add(psn, WIRE_PSN_MASK), 1 << 1);
+	assert_false(r.a->qp->loss.rtt_timing);
+	assert_int_equal(r.a->qp->loss.srtt_ns, srtt);
+	assert_int_equal(r.a->qp->loss.pto_ns, pto);
+	pair_settle(r.p);
+	rig_down(&r);
+}
+
 /*
  * A response says that the peer has what was taken for lost before: fewer packets are lost than until then, which is no
  * reason for a larger window.
@@ -334,6 +363,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_a_sack_takes_back_is_sent_again),
 		cmocka_unit_test(what_was_lost_and_has_no_memory_any_more_fails_in_its_turn),
+		cmocka_unit_test(a_packet_that_is_held_says_nothing_of_the_round_trip_of_another),
 		cmocka_unit_test(window_does_not_grow_by_what_was_taken_for_lost),
 		cmocka_unit_test(sack_of_what_was_never_sent_proves_a_stranger),
 		cmocka_unit_test(what_a_stranger_writes_is_never_executed),

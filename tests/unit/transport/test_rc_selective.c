@@ -3,7 +3,6 @@
  * Selective repeat between two uroce endpoints, and that nobody else notices it.
  */
 #include "selective_rig.h"
-#include "transport/resp/resp_priv.h"
 
 /* Nearly all at first, so that a timeout makes the window small; then two more while that is sent again. */
 static bool
@@ -69,7 +68,9 @@ only_what_was_lost_is_sent_again(void **state)
 	assert_int_equal(pair_count(r.p, 0, -1), 30 + 2);
 	assert_int_equal(pair_count_syndrome(r.p, 1, WIRE_NAK_PSN_SEQ), 0);
 	assert_null(r.a->qp->req.scoreboard);
+	assert_int_equal(r.a->qp->loss.not_in_flight, 0);
 	assert_null(r.b->qp->rcv.reorder);
+	assert_int_equal(r.p->h[0].tp->scoreboards.left, TP_SCOREBOARDS);
 	assert_int_equal(r.p->h[1].tp->reorder_pkts.left, TP_REORDER_PKTS);
 	rig_down(&r);
 }
@@ -304,82 +305,23 @@ reads_into_the_same_bytes_are_placed_in_order(void **state)
 	rig_down(&r);
 }
 
-/* A part of a READ, asked for by hand. */
+/* An atomic's result, too, is placed before what a later READ brings. */
 static void
-ask_for(struct rig *r, uint32_t psn, uint32_t from, uint32_t len)
+a_read_into_the_result_of_an_atomic_is_placed_after_it(void **state)
 {
-	uint8_t reth[WIRE_RETH_BYTES];
-
-	wire_put_reth(reth, ADDR(r->bbuf) + from, r->bmr->key, len);
-	pair_inject(r->p, r->b, &(struct wire_bth){ .opcode = WIRE_OP_READ_REQUEST, .psn = psn, .migreq = true, .ackreq = true },
-		    reth, sizeof(reth));
-	pair_settle(r->p);
-}
-
-static void
-parts_that_no_chunk_has_are_not_answered(void **state)
-{
-	struct rig r;
-	struct mr gone;
-	uint32_t psn;
-
-	up(&r, NULL);
-	psn = r.b->qp->rcv.epsn;
-	/* Longer than a chunk: only the rest of it may be asked for. */
-	ask_for(&r, psn, 0, 40 * KIB);
-	r.p->nb_log = 0;
-	ask_for(&r, psn, 0, 39 * KIB);
-	assert_int_equal(counters(&r, 1)->rx_duplicate_dropped, 1);
-	ask_for(&r, wire_psn_add(psn, 38), 38 * KIB, 2 * KIB);
-	assert_int_equal(pair_count(r.p, 1, -1), 2);
-	/* Beyond its end, not whole packets, none at all, other bytes. */
-	psn = r.b->qp->rcv.epsn;
-	ask_for(&r, psn, 0, 10 * KIB);
-	r.p->nb_log = 0;
-	ask_for(&r, wire_psn_add(psn, 5), 5 * KIB, 6 * KIB);
-	ask_for(&r, wire_psn_add(psn, 5), 5 * KIB, 3 * KIB + 1);
-	ask_for(&r, wire_psn_add(psn, 5), 5 * KIB, 0);
-	ask_for(&r, wire_psn_add(psn, 5), 4 * KIB, 3 * KIB);
-	assert_int_equal(counters(&r, 1)->rx_duplicate_dropped, 5);
-	assert_int_equal(pair_count(r.p, 1, -1), 0);
-	/* The key has gone: dropped, for errors of duplicates are never told. */
-	ask_for(&r, wire_psn_add(psn, 5), 5 * KIB, 3 * KIB);
-	assert_int_equal(pair_count(r.p, 1, -1), 3);
-	gone = *r.bmr;
-	mr_destroy(r.p->h[1].sh.mrs, r.bmr);
-	r.bmr = &gone;
-	ask_for(&r, wire_psn_add(psn, 5), 5 * KIB, 3 * KIB);
-	r.bmr = NULL;
-	assert_int_equal(counters(&r, 1)->rx_duplicate_dropped, 6);
-	assert_int_equal(r.b->qp->state, UROCE_QPS_RTS);
-	rig_down(&r);
-}
-
-/* While the READ is still being answered: what is behind comes again first, what is ahead comes anyway. */
-static void
-a_part_of_a_read_that_is_being_answered_comes_once(void **state)
-{
-	uint8_t reth[WIRE_RETH_BYTES];
-	struct wire_bth b = { .opcode = WIRE_OP_READ_REQUEST, .migreq = true, .ackreq = true };
+	struct loss l;
 	struct rig r;
 
-	rig_up(&r, NULL, &(struct conn_opts){ .mtu = UROCE_MTU_256 });
-	r.p->stalled = true;
-	b.psn = r.b->qp->rcv.epsn;
-	wire_put_reth(reth, ADDR(r.bbuf), r.bmr->key, 32 * 256);
-	pair_inject(r.p, r.b, &b, reth, sizeof(reth));
-	responder_run(r.p->h[1].tp, r.b->qp, 10);
-	b.psn = wire_psn_add(b.psn, 8);
-	wire_put_reth(reth, ADDR(r.bbuf) + 8 * 256, r.bmr->key, 4 * 256);
-	pair_inject(r.p, r.b, &b, reth, sizeof(reth));
-	r.p->stalled = false;
-	r.p->nb_log = 0;
+	find_each_other(&r, &l);
+	fill(r.bbuf, BUF, 9);
+	l = (struct loss){ .from = 1, .opcode = WIRE_OP_ATOMIC_ACK, .nth = 0, .count = 1 };
+	rig_fetch_add(&r, 2, 16 * KIB, 1);
+	rig_read(&r, 3, 16 * KIB, KIB);
 	pair_settle(r.p);
-	assert_int_equal(pair_count(r.p, 1, -1), 32 + 2);
-	assert_int_equal(r.p->log[10].bth.psn, b.psn);
-	assert_int_equal(r.p->log[10].bth.opcode, WIRE_OP_READ_RESP_FIRST);
-	assert_int_equal(r.p->log[11].bth.opcode, WIRE_OP_READ_RESP_LAST);
-	assert_int_equal(r.p->log[12].bth.psn, wire_psn_add(b.psn, 2));
+	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
+	expect_cqe(&r.a->scq, 3, UROCE_WC_SUCCESS);
+	assert_int_equal(l.seen, 2);
+	assert_memory_equal(r.abuf + 16 * KIB, r.bbuf + 16 * KIB, KIB);
 	rig_down(&r);
 }
 
@@ -546,8 +488,7 @@ main(void)
 		cmocka_unit_test(many_holes_in_reads_and_atomics_and_all_completes_in_order),
 		cmocka_unit_test(what_is_acknowledged_behind_a_hole_is_not_sent_again),
 		cmocka_unit_test(reads_into_the_same_bytes_are_placed_in_order),
-		cmocka_unit_test(parts_that_no_chunk_has_are_not_answered),
-		cmocka_unit_test(a_part_of_a_read_that_is_being_answered_comes_once),
+		cmocka_unit_test(a_read_into_the_result_of_an_atomic_is_placed_after_it),
 		cmocka_unit_test(foreign_peer_sees_duplicates_of_nothing_three_times_at_most),
 		cmocka_unit_test(receiver_not_ready_in_the_midst_of_what_is_held),
 		cmocka_unit_test(hostile_gaps_hold_a_bounded_part_and_give_it_back),

@@ -54,9 +54,12 @@ replace(struct end *e)
 	const char *why = "";
 
 	qp_destroy(e->host->tp, e->qp);
+	e->shared.sq_watch = 1;
 	if (restore(e, &p, r, &why) != 0)
 		fail_msg("%s", why);
 	assert_int_equal(qp_num(e->qp), qpn);
+	/* Where it sends nothing, its client rings the doorbell. */
+	assert_int_equal(e->shared.sq_watch, qp_state(e->qp) == UROCE_QPS_RTS);
 }
 
 /* ---- What goes on ---- */
@@ -135,15 +138,20 @@ an_atomic_is_not_executed_again(void **state)
 static void
 the_rnr_timer_goes_on(void **state)
 {
+	uint8_t aeth[4];
 	uint32_t sent;
 	struct rig r;
 
-	rig_up(&r, NULL, &(struct conn_opts){ .min_rnr_timer = 20 /* 10.24 ms */ });
+	rig_up(&r, NULL, &(struct conn_opts){ .min_rnr_timer = 20 /* 10.24 ms */, .rnr_retry = 1 });
 	rig_send(&r, 1, 0, 100);
 	pair_settle(r.p);
 	pair_advance(r.p, 4 * PAIR_MS);
 	sent = pair_count(r.p, 0, -1);
 	replace(r.a);
+	/* A duplicate of the RNR NAK is still known as one, and uses up no retry. */
+	wire_put_aeth(aeth, WIRE_AETH_RNR_NAK | 1, 0);
+	pair_inject(r.p, r.a, &(struct wire_bth){ .opcode = WIRE_OP_ACK, .psn = r.a->qp->req.psn_una }, aeth, sizeof(aeth));
+	pair_settle(r.p);
 	end_recv(r.b, 7, SGE(r.bbuf, 100, r.bmr), 1);
 	pair_advance(r.p, 6 * PAIR_MS);
 	assert_int_equal(pair_count(r.p, 0, -1), sent);
@@ -178,6 +186,38 @@ every_state_is_kept(void **state)
 		expect_no_cqe(&r.a->scq);
 		rig_down(&r);
 	}
+}
+
+/* As daemons have written it that left such a timer running. */
+static void
+a_timer_of_a_qp_in_err_does_nothing(void **state)
+{
+	struct qp_params p;
+	struct qp_record *rec;
+	const char *why;
+	uint32_t sent;
+	struct rig r;
+
+	rig_up(&r, NULL, NULL);
+	rig_write(&r, 1, 0, 100);
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	assert_int_equal(end_state(r.a, UROCE_QPS_ERR), 0);
+	p = params_of(r.a);
+	rec = save_in(r.a, memory[0]);
+	assert_int_equal(rec->timer_ns, UINT64_MAX);
+	rec->timer_ns = PAIR_MS;
+	rec->giveup_ns = 2 * PAIR_MS;
+	record_seal(rec, RECORD_QP, QP_RECORD_VERSION, rec->head.size);
+	qp_destroy(r.a->host->tp, r.a->qp);
+	assert_int_equal(restore(r.a, &p, rec, &why), 0);
+	sent = r.p->nb_log;
+	pair_advance(r.p, 3 * PAIR_MS);
+	assert_int_equal(r.p->nb_log, sent);
+	assert_int_equal(r.a->qp->loss.deadline_ns, 0);
+	assert_int_equal(counters(&r, 0)->local_ack_timeout_err + counters(&r, 0)->tail_loss_probes, 0);
+	expect_no_cqe(&r.a->scq);
+	rig_down(&r);
 }
 
 /* ---- A QP with something in every field ---- */
@@ -378,6 +418,7 @@ fields_out_of_range_are_named(void **state)
 	REFUSED(psn_una, 1u << 24);
 	REFUSED(psn_cur, (good.psn_una - 1) & 0xffffff);
 	REFUSED(psn_max, (good.psn_cur - 1) & 0xffffff);
+	REFUSED(psn_max, (good.psn_una + TP_CWND_MAX + 1) & 0xffffff);
 	REFUSED(psn_next, (good.psn_next + 1) & 0xffffff);
 	REFUSED(rd_out, UROCE_MAX_RD_ATOMIC + 1);
 	REFUSED(sack_offers, TP_SACK_OFFERS + 1);
@@ -445,6 +486,7 @@ main(void)
 		cmocka_unit_test(an_atomic_is_not_executed_again),
 		cmocka_unit_test(the_rnr_timer_goes_on),
 		cmocka_unit_test(every_state_is_kept),
+		cmocka_unit_test(a_timer_of_a_qp_in_err_does_nothing),
 		cmocka_unit_test(each_field_survives),
 		cmocka_unit_test(damage_is_found),
 		cmocka_unit_test(another_version_is_refused),

@@ -67,6 +67,44 @@ a_cq_keeps_counters_and_events(void **state)
 	rig_down(&r);
 }
 
+/* Each of them waits for the end of the next turn. */
+static void
+events_of_cqs_that_go_before_the_first_turn_are_forgotten(void **state)
+{
+	struct end_opts o = { .channel = true };
+	struct end_cq *from[2];
+	struct cq *cq[2];
+	struct transport *tp;
+	const char *why;
+	struct rig r;
+
+	rig_up(&r, &o, NULL);
+	tp = r.p->h[0].tp;
+	from[0] = &r.a->scq;
+	from[1] = &r.a->rcq;
+	for (unsigned int i = 0; i < RTE_DIM(cq); i++) {
+		struct cq_params p = cq_params_of(from[i]->cq);
+		struct cq_record rec;
+
+		cq_save(&tp, 1, from[i]->cq, &rec);
+		rec.held = TP_TOUCHED;
+		rec.prod++;
+		record_seal(&rec, RECORD_CQ, CQ_RECORD_VERSION, sizeof(rec));
+		assert_int_equal(cq_restore(tp, &rec, sizeof(rec), &p, r.p->now, &cq[i], &why), 0);
+		atomic_store(&from[i]->shared.arm, RING_ARM_ANY);
+	}
+	assert_int_equal(tp->nb_touched, 2);
+	cq_drop_owed(tp, cq[1]);
+	assert_int_equal(tp->nb_touched, 1);
+	assert_ptr_equal(tp->touched[0], cq[0]);
+	cq_destroy(cq[1]);
+	host_turn(&r.p->h[0]);
+	assert_int_equal(from[0]->events, 1);
+	assert_int_equal(from[1]->events, 0);
+	cq_destroy(cq[0]);
+	rig_down(&r);
+}
+
 static void
 an_srq_keeps_its_place(void **state)
 {
@@ -172,6 +210,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_cq_keeps_counters_and_events),
+		cmocka_unit_test(events_of_cqs_that_go_before_the_first_turn_are_forgotten),
 		cmocka_unit_test(an_srq_keeps_its_place),
 		cmocka_unit_test(an_ah_keeps_handle_and_path),
 		cmocka_unit_test(a_transport_counts_on),

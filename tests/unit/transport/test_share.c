@@ -371,17 +371,20 @@ give_all(struct transport *tp, struct qp *qp, void **items, uint32_t n)
 	give_of(tp, qp, &(struct taken){ TP_POOL_SGES, &tp->sge_blocks, UINT32_MAX }, items, n);
 }
 
+/* @param lent  Items that nobody gives back: of odd and of even numbers of items one gets just as many as it leaves. */
 static void
-a_session_gets_as_many_items_as_it_leaves(void **state)
+check_halves(uint32_t lent)
 {
 	const uint32_t reserved = TP_SGE_BLOCKS / TP_RESERVE_OF / TP_SHARES * TP_SHARES;
-	const uint32_t each = reserved / TP_SHARES, rest = TP_SGE_BLOCKS - reserved;
+	const uint32_t each = reserved / TP_SHARES, rest = TP_SGE_BLOCKS - reserved - lent;
 	static void *items[2][TP_SGE_BLOCKS + 1];
 	struct qp *q[2];
 	struct bench b;
 	uint32_t n[2];
 
 	bench_up(&b);
+	for (uint32_t i = 0; i < lent; i++)
+		assert_non_null(pool_get(&b.tp->sge_blocks));
 	assert_true(each > 0);
 	for (uint32_t i = 0; i < 2; i++)
 		q[i] = flood_add(&b, 1, 0, &(struct share_params){ 0 })->ends[0]->qp;
@@ -397,9 +400,16 @@ a_session_gets_as_many_items_as_it_leaves(void **state)
 	n[0] += take_all(b.tp, q[0], items[0] + n[0]);
 	assert_int_equal(n[0], (rest + each + 1) / 2);
 	give_all(b.tp, q[0], items[0], n[0]);
-	assert_int_equal(b.tp->sge_blocks.left, TP_SGE_BLOCKS);
+	assert_int_equal(b.tp->sge_blocks.left, TP_SGE_BLOCKS - lent);
 	assert_int_equal(b.tp->reserve[TP_POOL_SGES].left, reserved);
 	bench_down(&b);
+}
+
+static void
+a_session_gets_as_many_items_as_it_leaves(void **state)
+{
+	for (uint32_t lent = 0; lent < 4; lent++)
+		check_halves(lent);
 }
 
 /* The first session takes all of the pool that it can get, the others 16 at most; and yet each of them gets @p each. */
@@ -421,7 +431,9 @@ check_reserve(struct bench *b, struct qp *qp, enum tp_pool id, struct pool *pool
 	nb = take_of(b->tp, qp, &first_takes, all);
 	for (uint32_t i = 1; i < UROCE_MAX_SESSIONS; i++) {
 		qp->share = shares[i];
+		assert_true(share_may_have(b->tp, shares[i], id, pool));
 		n[i] = take_of(b->tp, qp, &t, items[i]);
+		assert_int_equal(share_may_have(b->tp, shares[i], id, pool), n[i] == t.most);
 		/* ... and the last still gets its part. */
 		assert_true(n[i] >= each);
 	}

@@ -107,6 +107,14 @@ uc_write_with_bad_key_is_dropped(void **state)
 	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
 	assert_int_equal(r.bbuf[0], 0);
 	assert_int_equal(counters(&r, 1)->resp_remote_access_errors, 1);
+	/* All of it: its other packets are no gap. */
+	end_send(r.a, &(struct wr){ .id = 2, .op = UROCE_WR_RDMA_WRITE, .sge = SGE(r.abuf, 3000, r.amr), .nb_sge = 1,
+				    .remote_addr = ADDR(r.bbuf), .rkey = r.bmr->key ^ 1 });
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
+	assert_int_equal(counters(&r, 1)->resp_remote_access_errors, 2);
+	assert_int_equal(counters(&r, 1)->rx_uc_rest, 2);
+	assert_int_equal(counters(&r, 1)->rx_uc_gap, 0);
 	assert_int_equal(qp_state(r.b->qp), UROCE_QPS_RTS);
 	rig_down(&r);
 }

@@ -234,6 +234,31 @@ longer_than_an_srqs_receive_is_dropped_too(void **state)
 	pair_free(p);
 }
 
+/* Of what was posted before, not of what is posted afterwards; a QP that doesn't send in its state has nothing left to send. */
+static void
+what_was_posted_is_left_until_it_is_sent(void **state)
+{
+	uint32_t budget = 1, next;
+	struct ud_rig r;
+
+	ud_up(&r, false, 0);
+	next = qp_posted_next(r.a->qp);
+	assert_false(qp_posted_left(r.a->qp, next));
+	for (uint32_t i = 0; i < 3; i++)
+		ud_post(&r, i, 10, QKEY);
+	assert_true(qp_posted_left(r.a->qp, next));
+	qp_work_posted(r.p->h[0].tp, r.a->qp, &budget, r.p->now);
+	assert_int_equal(budget, 0);
+	assert_true(qp_posted_left(r.a->qp, next));
+	/* As many have been sent since as the SQ holds. */
+	assert_false(qp_posted_left(r.a->qp, qp_posted_next(r.a->qp) - (UINT32_C(1) << r.a->sq.order)));
+	assert_true(qp_posted_left(r.a->qp, qp_posted_next(r.a->qp) - (UINT32_C(1) << r.a->sq.order) + 1));
+	end_state(r.a, UROCE_QPS_ERR);
+	assert_false(qp_posted_left(r.a->qp, next));
+	pair_settle(r.p);
+	ud_down(&r);
+}
+
 static void
 longer_than_the_mtu_is_refused(void **state)
 {
@@ -355,6 +380,7 @@ main(void)
 		cmocka_unit_test(without_a_receive_ud_is_dropped),
 		cmocka_unit_test(longer_than_its_receive_is_dropped_and_the_receive_kept),
 		cmocka_unit_test(longer_than_an_srqs_receive_is_dropped_too),
+		cmocka_unit_test(what_was_posted_is_left_until_it_is_sent),
 		cmocka_unit_test(longer_than_the_mtu_is_refused),
 		cmocka_unit_test(only_the_pds_own_ahs_are_taken),
 		cmocka_unit_test(an_ah_with_the_handle_of_another_leads_to_its_own_peer),
