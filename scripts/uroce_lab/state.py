@@ -23,6 +23,7 @@ SOCKET_PATH_MAX = 95        # the longest path that uroced accepts
 LONGEST_SOCKET = '/h99/uroced.sock'
 STOP_SECONDS = 5            # how long a daemon may take to end before it is killed
 BOOT_ID = '/proc/sys/kernel/random/boot_id'
+HUGEPAGES = '/sys/kernel/mm/hugepages/hugepages-2048kB'
 
 
 def is_root():
@@ -64,8 +65,33 @@ def held_locks():
 
 
 @contextlib.contextmanager
+def lock_hugepages():
+    """Lock out labs of other root folders, which have a /run of their own and the same hugepages: pages that an `up` has
+    reserved are free until its daemons take them."""
+    if not is_root() or not os.path.isdir(HUGEPAGES):
+        yield
+        return
+    fd = os.open(HUGEPAGES, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        _held.append(fd)
+        try:
+            yield
+        finally:
+            _held.remove(fd)
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
 def lock():
     """Lock out other `up` and `down` of this user."""
+    with lock_base_dir(), lock_hugepages():
+        yield
+
+
+@contextlib.contextmanager
+def lock_base_dir():
     while True:
         fd = os.open(make_base_dir(), os.O_RDONLY | os.O_DIRECTORY)
         try:

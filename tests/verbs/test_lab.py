@@ -89,6 +89,19 @@ class NothingStays(unittest.TestCase):
             time.sleep(0.05)
 
 
+class Locks(unittest.TestCase):
+    @unittest.skipUnless(is_root(), "only root has hugepages and root folders")
+    def test_labs_of_other_root_folders_wait_for_each_other(self):
+        """Each has a /run of its own; hugepages they share."""
+        other = ['unshare', '--mount', '--propagation', 'private', 'sh', '-c', 'mount -t tmpfs none /run && exec "$@"', 'sh', LAB]
+        with lock():
+            first = subprocess.Popen([*other, 'down', '--name', OTHER], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            with self.assertRaises(subprocess.TimeoutExpired):
+                first.wait(1)
+        with first:
+            self.assertIn(b'not up', first.stdout.read())
+
+
 class Refusals(NothingStays):
     def refused(self, words, *args, status=1):
         done = lab_command(*args)
