@@ -134,6 +134,8 @@ scoreboard_probed(struct qp *qp)
 	sb_request_step(qp, &u);
 	FOREACH_PSN(psn, u)
 		scoreboard_resent(qp, psn);
+	/* It may have been among the lost ones. */
+	scoreboard_update_cwnd(qp);
 }
 
 /*
@@ -180,6 +182,7 @@ scoreboard_get(struct transport *tp, struct qp *qp)
 	b->una = b->acked = b->end = b->seen_psn = qp->req.psn_una;
 	qp->req.scoreboard = b;
 	catch_up(qp);
+	scoreboard_update_cwnd(qp);
 	return b;
 }
 

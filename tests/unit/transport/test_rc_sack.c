@@ -135,6 +135,74 @@ window_does_not_grow_by_what_was_taken_for_lost(void **state)
 	rig_down(&r);
 }
 
+/* What counts as not in flight makes the window larger, so it must be no more than what the scoreboard says. */
+static void
+assert_window_fits(const struct rig *r)
+{
+	const struct tp_scoreboard *b = r->a->qp->req.scoreboard;
+
+	assert_int_equal(r->a->qp->loss.not_in_flight, b != NULL ? b->nb_has + b->nb_lost : 0);
+}
+
+static void
+a_lost_packet_that_is_sent_as_a_probe_is_in_flight_again(void **state)
+{
+	struct loss l;
+	struct rig r;
+	uint32_t psn;
+
+	find_each_other(&r, &l);
+	/* A round trip is measured. */
+	pair_advance(r.p, TP_RTT_EVERY_NS);
+	r.p->stalled = true;
+	rig_write(&r, 1000, 0, 16);
+	pair_advance(r.p, 10 * PAIR_US);
+	r.p->stalled = false;
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 1000, UROCE_WC_SUCCESS);
+	l = (struct loss){ .from = 0, .opcode = -1, .count = UINT32_MAX };
+	psn = r.a->qp->req.psn_next;
+	rig_write(&r, 2, 0, KIB);
+	rig_write(&r, 3, KIB, KIB);
+	pair_settle(r.p);
+	say(&r, wire_psn_add(psn, WIRE_PSN_MASK), 1 << 1);
+	assert_int_equal(r.a->qp->req.scoreboard->nb_lost, 1);
+	/* The engine has no turn until the timer is due. */
+	assert_true(r.a->qp->loss.deadline_ns < r.a->qp->loss.giveup_ns);
+	r.p->now = r.a->qp->loss.deadline_ns + (UINT64_C(1) << WHEEL_TICK_SHIFT);
+	pair_settle(r.p);
+	assert_int_equal(counters(&r, 0)->tail_loss_probes, 1);
+	assert_int_equal(r.a->qp->req.scoreboard->nb_lost, 0);
+	assert_window_fits(&r);
+	rig_down(&r);
+}
+
+/* A scoreboard begins for a response that can't be placed then. What was to be sent again is in it as lost. */
+static void
+what_a_scoreboard_begins_with_is_not_in_flight(void **state)
+{
+	uint8_t response[WIRE_AETH_BYTES + KIB] = { WIRE_AETH_CREDITS_INVALID };
+	struct wire_bth b = { .opcode = WIRE_OP_READ_RESP_ONLY, .migreq = true };
+	struct loss l;
+	struct rig r;
+
+	find_each_other(&r, &l);
+	l = (struct loss){ .from = 0, .opcode = -1, .count = UINT32_MAX };
+	b.psn = wire_psn_add(r.a->qp->req.psn_next, 2);
+	for (uint32_t i = 0; i < 4; i++)
+		rig_read(&r, 2 + i, i * KIB, KIB);
+	pair_settle(r.p);
+	/* Without the mark it says only that an earlier response is missing. */
+	pair_inject(r.p, r.a, &b, response, sizeof(response));
+	assert_true(r.a->qp->loss.restarted);
+	assert_null(r.a->qp->req.scoreboard);
+	b.mark = sack_mark(r.a->qp->req.sack_nonce);
+	pair_inject(r.p, r.a, &b, response, sizeof(response) - 4);
+	assert_int_equal(r.a->qp->req.scoreboard->nb_lost, 4);
+	assert_window_fits(&r);
+	rig_down(&r);
+}
+
 /* A stranger's packet was held: everything is sent again, after an offer that makes the peer drop it. */
 static void
 sack_of_what_was_never_sent_proves_a_stranger(void **state)
@@ -365,6 +433,8 @@ main(void)
 		cmocka_unit_test(what_was_lost_and_has_no_memory_any_more_fails_in_its_turn),
 		cmocka_unit_test(a_packet_that_is_held_says_nothing_of_the_round_trip_of_another),
 		cmocka_unit_test(window_does_not_grow_by_what_was_taken_for_lost),
+		cmocka_unit_test(a_lost_packet_that_is_sent_as_a_probe_is_in_flight_again),
+		cmocka_unit_test(what_a_scoreboard_begins_with_is_not_in_flight),
 		cmocka_unit_test(sack_of_what_was_never_sent_proves_a_stranger),
 		cmocka_unit_test(what_a_stranger_writes_is_never_executed),
 		cmocka_unit_test(what_a_stranger_answers_is_never_placed),
