@@ -16,6 +16,11 @@ enum {
 	USERS = 200,
 	ROUNDS = 50,
 	PATIENCE_MS = 10000,
+#ifdef __SANITIZE_ADDRESS__
+	SANITIZER_MAPPINGS = 4, /* which it makes or joins for its own use in later rounds; what threads leave are many in each round */
+#else
+	SANITIZER_MAPPINGS = 0,
+#endif
 };
 
 static unsigned int
@@ -57,14 +62,11 @@ threads_that_have_ended_leave_no_mappings(void **state)
 	unsigned int before;
 
 	(void)state;
-#ifdef __SANITIZE_ADDRESS__
-	/* Its allocator maps an arena for each size of memory when it is first asked for. */
 	close_for_each_user();
-#endif
 	before = mappings();
 	for (unsigned int i = 0; i < ROUNDS; i++)
 		close_for_each_user();
-	assert_int_equal(mappings(), before);
+	assert_in_range(mappings(), before - SANITIZER_MAPPINGS, before + SANITIZER_MAPPINGS);
 }
 
 int
