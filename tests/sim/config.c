@@ -5,8 +5,8 @@
 
 #include "sim.h"
 
-enum { STREAM_CONFIG = 1, STREAM_CC = 32, STREAM_XRC = 33, STREAM_SELECTIVE = 34, STREAM_MCAST = 35, STREAM_APM = 36, STREAM_MODERATE = 37, STREAM_PKEYS = 38, STREAM_FEATURES = 39, STREAM_POOLS = 40, STREAM_NB_SHARES = 41, STREAM_LATE = 43, STREAM_RESTARTS = 45, STREAM_NB_PORTS = 46, STREAM_HUGE = 47, STREAM_CM = 50, STREAM_LIMITS = 51, XRC_ONE_IN = 6,
-       APM_ONE_IN = 6, HUGE_ONE_IN = 400, HUGE_RARER = 64, CM_ONE_IN = 2 };
+enum { STREAM_CONFIG = 1, STREAM_CC = 32, STREAM_XRC = 33, STREAM_SELECTIVE = 34, STREAM_MCAST = 35, STREAM_APM = 36, STREAM_MODERATE = 37, STREAM_PKEYS = 38, STREAM_FEATURES = 39, STREAM_POOLS = 40, STREAM_NB_SHARES = 41, STREAM_LATE = 43, STREAM_RESTARTS = 45, STREAM_NB_PORTS = 46, STREAM_HUGE = 47, STREAM_CM = 50, STREAM_LIMITS = 51, STREAM_COPY_POOLS = 52, XRC_ONE_IN = 6,
+       APM_ONE_IN = 6, HUGE_ONE_IN = 400, HUGE_RARER = 64, COPY_JOBS_LEAST = 3, COPY_PKTS_LEAST = 4, CM_ONE_IN = 2 };
 
 const char *
 fault_name(unsigned int bit)
@@ -94,6 +94,23 @@ pools_draw(struct sim_config *c)
 		*sizes_of[rng_below(&r, RTE_DIM(sizes_of))] = (uint32_t)rng_between(&r, 1, 4);
 }
 
+/*
+ * The same for what copies of memory that isn't mapped need, in half of the seeds that have such memory. A QP may need three copies to go on, one of
+ * each kind; of packets that wait there are as many as each share has in any case.
+ */
+static void
+copy_pools_draw(struct sim_config *c)
+{
+	struct rng r = rng_stream(c->seed, STREAM_COPY_POOLS);
+
+	if (!(c->faults & SIM_F_REMOTE_MEM) || !rng_one_in(&r, 2))
+		return;
+	if (!rng_one_in(&r, 3))
+		c->pools.copy_jobs = (uint32_t)rng_between(&r, COPY_JOBS_LEAST, 2 * COPY_JOBS_LEAST);
+	if (!rng_one_in(&r, 3))
+		c->pools.copy_pkts = (uint32_t)rng_between(&r, COPY_PKTS_LEAST, 2 * COPY_PKTS_LEAST);
+}
+
 /* Half of the seeds have one to four limits of a few packets, QPs, or whatever it is. */
 static void
 limits_draw(struct sim_config *c)
@@ -156,10 +173,11 @@ pools_print(const struct sim_config *c, FILE *f)
 	const struct tp_pool_sizes *p = &c->pools;
 
 	if (p->inflight_blocks != 0 || p->read_blocks != 0 || p->sge_blocks != 0 || p->scoreboards != 0 || p->reorders != 0 ||
-	    p->reorder_pkts != 0)
+	    p->reorder_pkts != 0 || p->copy_jobs != 0 || p->copy_pkts != 0)
 		fprintf(f, "  small pools (0: as always): in-flight blocks %u, read blocks %u, SGE blocks %u, scoreboards %u, "
-			"reorder buffers %u, their packets %u\n",
-			p->inflight_blocks, p->read_blocks, p->sge_blocks, p->scoreboards, p->reorders, p->reorder_pkts);
+			"reorder buffers %u, their packets %u, copies %u, packets that wait for them %u\n",
+			p->inflight_blocks, p->read_blocks, p->sge_blocks, p->scoreboards, p->reorders, p->reorder_pkts, p->copy_jobs,
+			p->copy_pkts);
 }
 
 static void
@@ -219,6 +237,7 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 	for (i = 0; i < SIM_NB_FAULTS; i++)
 		if (fault_one_in[i] != 0 && rng_one_in(&r, fault_one_in[i]))
 			c->faults |= UINT64_C(1) << i;
+	copy_pools_draw(c);
 	if ((c->faults & SIM_F_UNRELIABLE) && rng_one_in(&mcast, 2))
 		c->faults |= SIM_F_MCAST;
 	if ((c->faults & SIM_F_EVENTS) && rng_one_in(&moderate, 2))
@@ -290,7 +309,7 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 		c->nb_ports[i] = 1;
 	c->ordered = (c->faults & (SIM_F_REORDER | SIM_F_DUP | SIM_F_STALE)) == 0;
 	/* What finds no room while others wait for a copy is lost, and so are copies for members of a group on the sender's host. */
-	c->lossless = (c->faults & (SIM_F_LINK | SIM_F_STALL)) == 0 && c->limits.copy_held == 0 &&
+	c->lossless = (c->faults & (SIM_F_LINK | SIM_F_STALL)) == 0 && c->limits.copy_held == 0 && c->pools.copy_pkts == 0 &&
 		      (c->limits.tx_packets == 0 || !(c->faults & SIM_F_MCAST));
 	if (o->ops != 0 && o->ops < c->ops)
 		c->ops = o->ops;

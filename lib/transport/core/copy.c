@@ -206,7 +206,8 @@ copy_start(struct transport *tp, struct qp *qp)
 }
 
 /*
- * What a packet needs to wait for a copy. An atomic whose packet were lost after it had been executed would be executed twice.
+ * What a packet needs to wait for a copy. An atomic whose packet were lost after it had been executed would be executed twice. A packet that is
+ * held has its place and keeps it, or those behind it could take all that the share may hold, each time that the peer sends them.
  * @return NULL: there is no room. The packet waits for it, or is lost before anything has happened.
  */
 static struct tp_copy_job *
@@ -215,9 +216,9 @@ rx_job_get(struct transport *tp, struct qp *qp)
 	struct tp_copy *c = copy_of(tp, qp);
 	struct tp_copy_job *job;
 
-	if (c != NULL && c->spare == NULL)
+	if (c != NULL && c->now == NULL && c->spare == NULL)
 		c->spare = share_take(tp, qp, TP_POOL_COPY_PKTS, &tp->copy_pkts);
-	if (c == NULL || c->spare == NULL) {
+	if (c == NULL || (c->now == NULL && c->spare == NULL)) {
 		tp->counters.copy_no_room++;
 		return NULL;
 	}

@@ -182,7 +182,9 @@ scoreboard_get(struct transport *tp, struct qp *qp)
 	b->una = b->acked = b->end = b->seen_psn = qp->req.psn_una;
 	qp->req.scoreboard = b;
 	catch_up(qp);
+	/* What it takes for lost isn't in flight, but has a timer, even if it can't be sent again at once. */
 	scoreboard_update_cwnd(qp);
+	loss_arm(tp, qp);
 	return b;
 }
 

@@ -182,6 +182,40 @@ a_packet_without_room_tries_again_after_a_while(void **state)
 	rig_down(&r);
 }
 
+/* A packet that waits keeps its place until it is done with, however many copies it needs, though those behind it have taken all others. */
+static void
+a_packet_that_is_held_needs_no_other_place_for_its_next_copy(void **state)
+{
+	enum { HALF = 100 };
+	static void *others[TP_COPY_PKTS];
+	struct ring_sge to[2];
+	struct transport *tp;
+	unsigned int n = 0;
+	struct rig r;
+
+	remote_up(&r, &plain);
+	mr_destroy(r.p->h[0].sh.mrs, r.amr);
+	r.amr = host_mr(&r.p->h[0], r.abuf, BUF, ACCESS_ALL);
+	to[0] = *SGE(r.bbuf, HALF, r.bmr);
+	to[1] = *SGE(r.bbuf + HALF + SMALL, HALF, r.bmr);
+	end_recv(r.b, 7, to, 2);
+	end_send(r.a, &(struct wr){ .id = 1, .op = UROCE_WR_SEND, .sge = SGE(r.abuf, 2 * HALF, r.amr), .nb_sge = 1 });
+	pair_settle(r.p);
+	tp = r.p->h[1].tp;
+	while (pool_left(&tp->copy_pkts) > 0)
+		others[n++] = pool_get(&tp->copy_pkts);
+	assert_int_equal(host_copy(&r.p->h[1], 1), 1);
+	assert_int_equal(counters(&r, 1)->copy_no_room, 0);
+	assert_int_equal(host_copy(&r.p->h[1], 1), 1);
+	expect_cqe(&r.b->rcq, 7, UROCE_WC_SUCCESS);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	assert_memory_equal(r.abuf, r.bbuf, HALF);
+	assert_memory_equal(r.abuf + HALF, r.bbuf + HALF + SMALL, HALF);
+	while (n > 0)
+		pool_put(&tp->copy_pkts, others[--n]);
+	rig_down(&r);
+}
+
 int
 main(void)
 {
@@ -192,6 +226,7 @@ main(void)
 		cmocka_unit_test(a_fetch_holds_its_bytes_and_not_one_more),
 		cmocka_unit_test(a_send_without_a_place_to_wait_waits_for_one),
 		cmocka_unit_test(many_qps_wait_for_copies_at_the_same_time),
+		cmocka_unit_test(a_packet_that_is_held_needs_no_other_place_for_its_next_copy),
 		cmocka_unit_test(a_packet_without_room_tries_again_after_a_while),
 	};
 

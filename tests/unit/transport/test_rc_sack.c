@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Selective repeat: what a SACK says, by hand, and what must not be made of it. */
 #include "selective_rig.h"
+#include "transport/req/loss_priv.h"
 
 /* Says that b has everything up to @p psn, and of what is behind that the bits of @p bits. */
 static void
@@ -425,6 +426,41 @@ sack_half_the_numbers_away_is_no_news(void **state)
 	}
 }
 
+/*
+ * A scoreboard that begins while the requester goes back N: what it takes for lost isn't in flight, and the window says so at once. It has a timer
+ * again, though it isn't sent yet.
+ */
+static void
+what_a_new_scoreboard_takes_for_lost_is_outside_of_the_window_and_has_a_timer(void **state)
+{
+	enum { READS = 3 };
+	struct loss l;
+	struct transport *tp;
+	struct rig r;
+	struct qp *qp;
+	uint16_t cwnd;
+
+	find_each_other(&r, &l);
+	l = (struct loss){ .from = 1, .opcode = WIRE_OP_READ_RESP_ONLY, .count = READS };
+	for (uint64_t i = 0; i < READS; i++)
+		rig_read(&r, 2 + i, 0, 100);
+	pair_settle(r.p);
+	tp = r.p->h[0].tp;
+	qp = r.a->qp;
+	/* As when the timer has fired. */
+	loss_go_back(tp, qp);
+	qp->loss.deadline_ns = 0;
+	cwnd = qp->loss.cwnd;
+	assert_int_equal(scoreboard_get(tp, qp)->nb_lost, READS);
+	assert_int_equal(qp->loss.cwnd, cwnd + READS);
+	assert_int_not_equal(qp->loss.deadline_ns, 0);
+	host_turn(&r.p->h[0]);
+	pair_settle(r.p);
+	for (uint64_t i = 0; i < READS; i++)
+		expect_cqe(&r.a->scq, 2 + i, UROCE_WC_SUCCESS);
+	rig_down(&r);
+}
+
 int
 main(void)
 {
@@ -432,6 +468,7 @@ main(void)
 		cmocka_unit_test(what_a_sack_takes_back_is_sent_again),
 		cmocka_unit_test(what_was_lost_and_has_no_memory_any_more_fails_in_its_turn),
 		cmocka_unit_test(a_packet_that_is_held_says_nothing_of_the_round_trip_of_another),
+		cmocka_unit_test(what_a_new_scoreboard_takes_for_lost_is_outside_of_the_window_and_has_a_timer),
 		cmocka_unit_test(window_does_not_grow_by_what_was_taken_for_lost),
 		cmocka_unit_test(a_lost_packet_that_is_sent_as_a_probe_is_in_flight_again),
 		cmocka_unit_test(what_a_scoreboard_begins_with_is_not_in_flight),
