@@ -6,6 +6,7 @@
  *   client has posted and not seen complete; PSNs are in order; nothing is more than there can be.
  * - The explanation and the text of each event are whole sentences of the promised length, the state first; events are in order of time.
  * - What another thread may read at a glance is the same.
+ * - The address that a QP says to be its own is that of its path. An engine's depths are those of its TX vectors and pools.
  *
  * A look draws nothing: the seeds stay what they are without it.
  */
@@ -82,6 +83,13 @@ check_text(struct sim_world *w, const struct sim_qp *q, const struct qp_view *v)
 	AGREES(memchr(text, '\0', sizeof(text)) != NULL);
 	if (v->state != UROCE_QPS_RTS)
 		AGREES(strncmp(text, state, strlen(state)) == 0);
+	/* It is in one state, and only the first line says which. */
+	for (enum uroce_qp_state other = UROCE_QPS_RESET; other <= UROCE_QPS_ERR; other++) {
+		size_t bytes = strlen(qp_state_name(other));
+
+		for (const char *next = strchr(text, '\n'); next != NULL; next = strchr(next + 1, '\n'))
+			AGREES(strncmp(next + 1, qp_state_name(other), bytes) != 0 || next[1 + bytes] != ':');
+	}
 	for (; line != NULL; line = end != NULL ? end + 1 : NULL) {
 		end = strchr(line, '\n');
 		AGREES(end != line && *line != '\0');
@@ -115,6 +123,31 @@ check_glance(struct sim_world *w, const struct sim_qp *q, const struct qp_view *
 	AGREES(g.ip_version == v->ip_version && (g.ip_version == 0 || memcmp(g.dip, v->dip, g.ip_version == 4 ? 4 : 16) == 0));
 }
 
+static void
+check_own_address(struct sim_world *w, const struct sim_qp *q, const struct qp_view *v)
+{
+	const struct wire_addr *a = &q->path.addr;
+	struct gid gid, own = gid_from_ip(a->ip_version, a->sip);
+
+	if (v->state < UROCE_QPS_RTR || q->conn->type == UROCE_QPT_UD || q->conn->several_paths)
+		return;
+	AGREES(qp_own_gid(q->qp, &gid) && memcmp(&gid, &own, sizeof(gid)) == 0);
+}
+
+/* Of the QP's engine. */
+static void
+check_depths(struct sim_world *w, const struct sim_qp *q, const struct qp_view *v)
+{
+	uint32_t waiting = transport_loop(q->tp)->n;
+	struct tp_depths d;
+
+	for (uint16_t port = 0; port < q->ep->nb_ports; port++)
+		waiting += transport_tx(q->tp, port)->n;
+	transport_depths(q->tp, &d);
+	AGREES(d.tx_waiting == waiting && d.active_qps <= d.qps && d.qps != 0);
+	AGREES(d.inflight_blocks <= d.inflight_blocks_max && d.reordered <= d.reordered_max);
+}
+
 void
 looks_turn(struct sim_world *w)
 {
@@ -132,4 +165,6 @@ looks_turn(struct sim_world *w)
 	if (n % EVENTS_EVERY == 0)
 		check_events(w, q, &v);
 	check_glance(w, q, &v);
+	check_own_address(w, q, &v);
+	check_depths(w, q, &v);
 }
