@@ -566,6 +566,16 @@ qp_numbers_come_back_late(void **state)
 	pair_free(p);
 }
 
+/* What could not be made is not there. */
+static void
+nothing_is_destroyed_like_anything_else(void **state)
+{
+	transport_destroy(NULL);
+	qp_table_destroy(NULL);
+	ah_table_destroy(NULL);
+	mcast_table_destroy(NULL);
+}
+
 int
 main(void)
 {
@@ -594,6 +604,7 @@ main(void)
 		cmocka_unit_test(an_srq_may_have_its_limit_from_the_beginning),
 		cmocka_unit_test(taken_srq_wqe_is_flushed_before_last_wqe_reached),
 		cmocka_unit_test(qp_numbers_come_back_late),
+		cmocka_unit_test(nothing_is_destroyed_like_anything_else),
 	};
 
 	return cmocka_run_group_tests(tests, pair_group_setup, pair_group_teardown);
