@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "ecn.h"
 #include "sim.h"
 
 enum { STREAM_NET = 3, STREAM_LINK = 64, MAX_FLIPS = 3 };
@@ -91,34 +92,6 @@ damage(struct sim_link *l, struct rte_mbuf *m)
 	}
 }
 
-/* Mark congestion experienced, as a switch does: the IPv4 header checksum follows (RFC 1624). */
-static void
-mark_ce(struct rte_mbuf *m)
-{
-	uint8_t *l3 = rte_pktmbuf_mtod_offset(m, uint8_t *, WIRE_ETH_BYTES);
-	uint32_t sum;
-	uint16_t old;
-
-	if (l3[0] >> 4 == 4) {
-		old = wire_get16(l3);
-		l3[1] |= 3;
-		sum = (uint16_t)~wire_get16(l3 + 10) + (uint16_t)~old + (uint32_t)wire_get16(l3);
-		sum = (sum & 0xffff) + (sum >> 16);
-		sum = (sum & 0xffff) + (sum >> 16);
-		wire_put16(l3 + 10, (uint16_t)~sum);
-	} else {
-		l3[1] |= 3 << 4;
-	}
-}
-
-static bool
-is_ect(struct rte_mbuf *m)
-{
-	const uint8_t *l3 = rte_pktmbuf_mtod_offset(m, const uint8_t *, WIRE_ETH_BYTES);
-
-	return ((l3[0] >> 4 == 4 ? l3[1] : l3[1] >> 4) & 3) != 0;
-}
-
 void
 link_describe(char *buf, size_t len, struct rte_mbuf *m)
 {
@@ -194,8 +167,8 @@ through_queue(struct sim_world *w, uint32_t to, uint16_t port, struct rte_mbuf *
 	if (wait * w->cfg.port_gbps / 8 > w->cfg.queue_bytes)
 		return false;
 	/* A switch marks what says that its sender listens, no matter where in the queue. */
-	if (wait * w->cfg.port_gbps / 8 > w->cfg.mark_bytes && is_ect(m))
-		mark_ce(m);
+	if (wait * w->cfg.port_gbps / 8 > w->cfg.mark_bytes && ecn_capable(rte_pktmbuf_mtod(m, const uint8_t *)))
+		ecn_mark_ce(rte_pktmbuf_mtod(m, uint8_t *));
 	*at += wait + ns;
 	*free_at = *at;
 	return true;
@@ -265,7 +238,7 @@ send_to(struct sim_world *w, uint32_t from, uint32_t to, uint16_t port, struct r
 		return;
 	}
 	if ((w->cfg.faults & SIM_F_ECN) && rng_chance(&l->rng, w->cfg.ecn_ppm))
-		mark_ce(m);
+		ecn_mark_ce(rte_pktmbuf_mtod(m, uint8_t *));
 	if ((w->cfg.faults & SIM_F_DUP) && rng_chance(&l->rng, w->cfg.dup_ppm)) {
 		copy = rte_pktmbuf_copy(m, w->pool, 0, UINT32_MAX);
 		if (copy != NULL) {
