@@ -26,9 +26,9 @@
 #include "control/core/session_priv.h"
 #include "control/loop_priv.h"
 #include "daemon.h"
-#include "uroce/stack.h"
+#include "second.h"
 
-enum { MR_BYTES = 8192, DAMAGES = 3000, WIRE = 64, QKEY = 0x1234567, CM_PORT = 7471, NOBODY = 65534 };
+enum { MR_BYTES = 8192, DAMAGES = 3000, QKEY = 0x1234567, CM_PORT = 7471, NOBODY = 65534 };
 
 static const uint8_t group[16] = { 0xff, 0x0e, [13] = 0x18, [15] = 1 };
 
@@ -43,9 +43,6 @@ struct program {
 	uint64_t cm_token;
 	uint8_t *memory;
 };
-
-static struct rte_ring *wire;
-static struct uroce *second;
 
 static void
 must(struct program *m, struct ctl_req *q, struct ctl_rsp *r)
@@ -216,69 +213,6 @@ end(struct program *m)
 	free(m->memory);
 }
 
-/* ---- The second daemon ---- */
-static struct uroce *
-make_second(struct stream_in *in)
-{
-	static unsigned int made;
-	char socket_set[80], ethdev_set[64], name[16], err[UROCE_ERR_BYTES];
-	const char *const sets[] = { ethdev_set, "port uroce0.addresses=198.18.0.1/24 fd00:18::1/64",
-				     "port uroce0.pkeys=0xffff 0x8001", "daemon.mbufs=2047", "daemon.telemetry=off", socket_set };
-	const struct uroce_params p = { .sets = sets, .nb_sets = sizeof(sets) / sizeof(sets[0]), .serve = true };
-	const struct stack_host host = { .resumes = true, .resume = in };
-	struct uroced_config *conf = calloc(1, sizeof(*conf));
-	struct uroce *u;
-
-	snprintf(socket_set, sizeof(socket_set), "daemon.socket=%s", daemon_socket());
-	if (wire == NULL)
-		wire = rte_ring_create("wire2", WIRE, SOCKET_ID_ANY, 0);
-	/* A name of its own for each, since a daemon frees the ethdev, but not the device. */
-	snprintf(name, sizeof(name), "second%u", ++made);
-	snprintf(ethdev_set, sizeof(ethdev_set), "port uroce0.ethdev=net_ring_%s", name);
-	assert_true(rte_eth_from_rings(name, &wire, 1, &wire, 1, 0) >= 0);
-	if (config_load(NULL, sets, p.nb_sets, conf, err) != 0)
-		fail_msg("%s", err);
-	u = stack_prepare(&p, conf, -1, &host, err);
-	if (u == NULL || stack_open(u, &p, &host, err) != 0)
-		fail_msg("%s", err);
-	free(conf);
-	return u;
-}
-
-/** What a stream had when it was written; the reader has copies of the descriptors. */
-static struct stream_in
-read_again(const struct stream_out *o, uint8_t *bytes)
-{
-	struct stream_in in = { .bytes = bytes, .n = o->n, .nb_fds = o->nb_fds };
-
-	memcpy(bytes, o->bytes, o->n);
-	in.fds = calloc(o->nb_fds + 1, sizeof(*in.fds));
-	for (uint32_t i = 0; i < o->nb_fds; i++)
-		in.fds[i] = fcntl(o->fds[i], F_DUPFD_CLOEXEC, 0);
-	return in;
-}
-
-static void
-save(struct uroce *from, struct stream_out *o)
-{
-	const struct record_head tail = { 0 };
-	struct handover_counts n = { 0 };
-
-	*o = (struct stream_out){ 0 };
-	assert_int_equal(control_end_unsaved(from->control), 0);
-	assert_int_equal(control_save(from->control, o, &n), 0);
-	assert_int_equal(n.sessions, 1);
-	assert_int_equal(n.qps, 2);
-	stream_put(o, RECORD_END, &tail, sizeof(tail), NULL, 0);
-	assert_false(o->failed);
-}
-
-static int
-run_second(void *arg)
-{
-	return uroce_engine_run(second, 0);
-}
-
 /* ---- Tests ---- */
 static uint32_t
 state_of(struct program *m, uint32_t handle)
@@ -342,12 +276,12 @@ another_daemon_goes_on(void **state)
 
 	begin(&m);
 	memset(m.memory, 0x5a, MR_BYTES);
-	save(daemon_hold(), &o);
+	second_save(daemon_hold(), &o, 1, 2);
 	bytes = aligned_alloc(64, RTE_ALIGN_CEIL(o.n, (size_t)64));
-	in = read_again(&o, bytes);
-	second = make_second(&in);
+	in = second_reads(&o, bytes);
+	second = second_make(&in);
 	stream_close_fds(&in);
-	assert_int_equal(rte_eal_remote_launch(run_second, NULL, 1), 0);
+	assert_int_equal(rte_eal_remote_launch(second_run, NULL, 1), 0);
 	assert_int_equal(uroce_control_start(second, err), 0);
 	check_objects(&m);
 	end(&m);
@@ -430,11 +364,11 @@ damaged_records_harm_nobody_else(void **state)
 	uint8_t *bytes;
 
 	begin(&m);
-	save(daemon_hold(), &o);
+	second_save(daemon_hold(), &o, 1, 2);
 	bytes = aligned_alloc(64, RTE_ALIGN_CEIL(o.n, (size_t)64));
-	second = make_second(NULL);
+	second = second_make(NULL);
 	for (uint32_t i = 0; i < DAMAGES; i++) {
-		in = read_again(&o, bytes);
+		in = second_reads(&o, bytes);
 		damage(bytes, o.n, &seed, i % 4 != 0);
 		n = (struct handover_counts){ 0 };
 		if (control_restore(second->control, &in, &n, err) != 0)

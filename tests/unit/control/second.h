@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * A second daemon in the test program, with a port of its own, that goes on with what the first one (daemon.h) has saved.
+ */
+#ifndef TEST_SECOND_H
+#define TEST_SECOND_H
+
+#include "control/handover.h"
+#include "uroce/stack.h"
+
+/** The second daemon, while there is one: the caller of second_make() sets it. */
+extern struct uroce *second;
+
+/** Make it. @param in  What it goes on with; NULL: nothing yet. */
+struct uroce *second_make(struct stream_in *in);
+/** [rte_eal_remote_launch] Run its engine. */
+int second_run(void *arg);
+/** Save the sessions of @p from, which must be @p sessions with @p qps QPs. */
+void second_save(struct uroce *from, struct stream_out *o, uint32_t sessions, uint32_t qps);
+/** @return what is in @p o, to be read; the reader has copies of the descriptors. @param bytes  Room for o->n bytes, aligned to 8. */
+struct stream_in second_reads(const struct stream_out *o, uint8_t *bytes);
+
+#endif /* TEST_SECOND_H */
