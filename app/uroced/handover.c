@@ -369,7 +369,7 @@ handover_fetch(int sock, struct stream_in *in)
 void
 handover_free(struct stream_in *in)
 {
-	stream_close_fds(in);
+	stream_done(in);
 	free(in->fds);
 	free((void *)(uintptr_t)in->bytes);
 	*in = (struct stream_in){ 0 };

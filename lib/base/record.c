@@ -27,7 +27,7 @@ record_seal(void *r, enum record_kind kind, uint16_t version, uint32_t size)
 }
 
 const char *
-record_check(const void *r, size_t room, enum record_kind kind, uint16_t version, size_t least)
+record_check_versions(const void *r, size_t room, enum record_kind kind, uint16_t oldest, uint16_t newest, size_t least)
 {
 	const struct record_head *h = r;
 
@@ -37,11 +37,17 @@ record_check(const void *r, size_t room, enum record_kind kind, uint16_t version
 		return "magic: this is no record";
 	if (h->kind != kind)
 		return "kind: the record is of another kind of object";
-	if (h->version != version)
+	if (h->version < oldest || h->version > newest)
 		return "version: the record was written by another version";
 	if (h->size < least || h->size > room || h->size < sizeof(*h) || h->size > INT_MAX)
 		return "size: the record is too short, or longer than what was read";
 	if (h->crc != record_crc(r, h->size))
 		return "crc: the record is damaged";
 	return NULL;
+}
+
+const char *
+record_check(const void *r, size_t room, enum record_kind kind, uint16_t version, size_t least)
+{
+	return record_check_versions(r, room, kind, version, version, least);
 }

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** What a record describes. Numbers are never used again for something else. */
+/** What a record describes. Numbers are never used again for something else: new kinds go to the end. */
 enum record_kind {
 	RECORD_TRANSPORT = 1,
 	RECORD_CQ = 2,
@@ -43,13 +43,17 @@ enum record_kind {
 	RECORD_CM_ID,
 	RECORD_CM_EVENT,
 	RECORD_END,
+	RECORD_OBJ_XRCD,
+	RECORD_OBJ_XRC_OPENING,
+	RECORD_XRC_TARGET,
+	RECORD_KINDS, /**< all below are in use */
 };
 
 struct record_head {
 	uint32_t magic;   /**< RECORD_MAGIC */
 	uint32_t size;    /**< of the record in bytes, with its head */
 	uint16_t kind;    /**< enum record_kind */
-	uint16_t version; /**< of this kind; a reader takes only its own */
+	uint16_t version; /**< of this kind */
 	uint32_t crc;     /**< CRC-32C of the record with 0 here */
 };
 static_assert(sizeof(struct record_head) == 16, "format");
@@ -64,5 +68,7 @@ void record_seal(void *r, enum record_kind kind, uint16_t version, uint32_t size
  * @return NULL, or which field of the head is wrong (static string).
  */
 const char *record_check(const void *r, size_t room, enum record_kind kind, uint16_t version, size_t least);
+/** As record_check(), for a reader that knows the versions from @p oldest to @p newest. */
+const char *record_check_versions(const void *r, size_t room, enum record_kind kind, uint16_t oldest, uint16_t newest, size_t least);
 
 #endif /* UROCE_RECORD_H */

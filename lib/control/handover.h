@@ -8,7 +8,7 @@
  * The one that comes: control_restore(), before its engines run for the first time.
  * If the other one refuses, control_hold() again and engines that run again go on as if nothing had happened.
  *
- * What can't be handed over ends as at the daemon's end: sessions with XRC domains, and those whose request under way doesn't end.
+ * What can't be handed over ends as at the daemon's end: sessions whose request under way doesn't end.
  * Memory that was shared memory of the program's own is reached through /proc/PID/mem afterwards.
  *
  * Owns: nothing. Called by: lib/uroce, app/uroced. Thread: control.

@@ -2,7 +2,8 @@
 /**
  * @file
  * The records of a stack and of a session. After RECORD_STACK come the transports' own, then the sessions: each RECORD_SESSION, RECORD_EVENTS,
- * RECORD_MR_SEGS and RECORD_SEGMENT if there are any, and the objects in the order in which they refer to each other. Owns nothing.
+ * RECORD_MR_SEGS and RECORD_SEGMENT if there are any, and the objects in the order in which they refer to each other; and at last the targets of XRC
+ * domains, which sessions share. Owns nothing.
  */
 #ifndef UROCE_HANDOVER_PRIV_H
 #define UROCE_HANDOVER_PRIV_H
@@ -49,7 +50,7 @@ struct handover_kind {
 	obj_save_fn *save;
 	obj_restore_fn *restore;
 };
-enum { HANDOVER_KINDS = 10 };
+enum { HANDOVER_KINDS = 12 };
 extern const struct handover_kind handover_kinds[HANDOVER_KINDS];
 
 #endif /* UROCE_HANDOVER_PRIV_H */

@@ -9,6 +9,7 @@
 #include "control/loop_priv.h"
 #include "control/memory/shm_priv.h"
 #include "control/obj/obj_device_priv.h"
+#include "control/obj/obj_xrc_priv.h"
 #include "transport/record/record.h"
 
 /** @return the record of a stack like this one, NULL with a message. */
@@ -44,14 +45,14 @@ next_stack(struct stream_in *in, const struct uroced_config *conf, unsigned int 
 	return r;
 }
 
-/** Pass over records, up to the next session or stack. */
+/** Pass over records, up to the next session, XRC target or stack. */
 static void
 pass_objects(struct stream_in *in)
 {
 	uint32_t room;
 	uint16_t kind;
 
-	while ((kind = stream_kind(in)) != 0 && kind != RECORD_SESSION && kind != RECORD_STACK && kind != RECORD_END)
+	while ((kind = stream_kind(in)) != 0 && kind != RECORD_SESSION && kind != RECORD_XRC_TARGET && kind != RECORD_STACK && kind != RECORD_END)
 		if (stream_foreign(in, &room) == NULL)
 			in->at = in->n;
 }
@@ -63,6 +64,8 @@ handover_check(struct stream_in *in, const struct uroced_config *conf, unsigned 
 		return EINVAL;
 	pass_objects(in);
 	while (stream_next(in, RECORD_SESSION, sizeof(struct session_record)) != NULL)
+		pass_objects(in);
+	while (stream_next(in, RECORD_XRC_TARGET, sizeof(struct record_head)) != NULL)
 		pass_objects(in);
 	if (stream_kind(in) != RECORD_STACK && stream_kind(in) != RECORD_END)
 		return config_fail(err, EINVAL, "%s: the running daemon has sent damaged records, or such of another version", conf->socket);
@@ -223,6 +226,8 @@ control_restore(struct control *c, struct stream_in *in, struct handover_counts 
 		restore_session(c, from, in, n);
 		pass_objects(in);
 	}
+	if (rc == 0)
+		xrc_targets_restore(c, in, n);
 	if (stack != NULL) {
 		c->taken_over = (struct taken_over){
 			.daemons = stack->daemons,

@@ -13,6 +13,7 @@
 #include "control/obj/obj_path_priv.h"
 #include "control/obj/obj_qp_priv.h"
 #include "control/obj/obj_srq_priv.h"
+#include "control/obj/obj_xrc_priv.h"
 #include "control/observe/capture.h"
 #include "control/observe/exporter_priv.h"
 #include "control/observe/stall_priv.h"
@@ -27,9 +28,11 @@ const struct handover_kind handover_kinds[HANDOVER_KINDS] = {
 	{ obj_mr_save, obj_mr_restore },
 	{ obj_mw_save, obj_mw_restore },
 	{ obj_cq_save, obj_cq_restore },
+	{ obj_xrcd_save, obj_xrcd_restore },
 	{ obj_srq_save, obj_srq_restore },
 	{ obj_ah_save, obj_ah_restore },
 	{ obj_qp_save, obj_qp_restore },
+	{ obj_xrc_openings_save, obj_xrc_openings_restore },
 	{ cma_save, cma_restore },
 };
 
@@ -74,8 +77,6 @@ obstacle(const struct session *s)
 		return "it is one of this process";
 	if (!session_is_settled(s))
 		return "a new daemon takes over, and a request of it doesn't end";
-	if (s->tab[OBJ_XRCD].used > 0)
-		return "a new daemon takes over, and can't go on with its XRC domains";
 	return NULL;
 }
 
@@ -218,6 +219,8 @@ control_save(struct control *c, struct stream_out *o, struct handover_counts *n)
 		n->sessions++;
 		n->qps += s->tab[OBJ_QP].used;
 	}
+	if (rc == 0)
+		rc = xrc_targets_save(c, o);
 	control_unlock(c);
 	return rc == 0 && o->failed ? ENOMEM : rc;
 }

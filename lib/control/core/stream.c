@@ -8,6 +8,20 @@
 
 enum { ALIGN = 8, FIRST_ROOM = 64 << 10 };
 
+/** Records whose fixed part is longer since a version. */
+static const struct {
+	enum record_kind kind;
+	uint16_t since;  /**< the first version in which it is */
+	uint16_t before; /**< its size before that */
+} growths[] = {
+	{ RECORD_OBJ_SRQ, 2, 72 },
+};
+
+struct stream_grown {
+	struct stream_grown *next;
+	uint64_t record[]; /**< aligned as records are */
+};
+
 static size_t
 aligned(size_t n)
 {
@@ -82,14 +96,52 @@ stream_free(struct stream_out *o)
 	*o = (struct stream_out){ 0 };
 }
 
+/** @return the size of the fixed part in @p version, if it is @p now in this one. */
+static size_t
+fixed_in(enum record_kind kind, uint16_t version, size_t now)
+{
+	size_t fixed = now;
+
+	for (size_t i = 0; i < sizeof(growths) / sizeof(growths[0]); i++)
+		if (growths[i].kind == kind && growths[i].since > version && growths[i].before < fixed)
+			fixed = growths[i].before;
+	return fixed;
+}
+
+/** @return the record @p h as this version would have written it; NULL: no memory. */
+static const void *
+grow(struct stream_in *in, const struct record_head *h, size_t fixed, size_t now)
+{
+	struct stream_grown *g = calloc(1, sizeof(*g) + aligned(h->size + (now - fixed)));
+	struct record_head head;
+	uint8_t *to;
+
+	if (g == NULL)
+		return NULL;
+	to = (uint8_t *)g->record;
+	memcpy(to, h, fixed);
+	memcpy(to + now, (const uint8_t *)h + fixed, h->size - fixed);
+	head = *h;
+	head.size += (uint32_t)(now - fixed);
+	memcpy(to, &head, sizeof(head));
+	g->next = in->grown;
+	in->grown = g;
+	return to;
+}
+
 const void *
 stream_next(struct stream_in *in, enum record_kind kind, size_t least)
 {
-	const void *p = in->bytes + in->at;
+	const struct record_head *h = (const void *)(in->bytes + in->at);
+	size_t fixed = in->n - in->at >= sizeof(*h) ? fixed_in(kind, h->version, least) : least;
+	const void *p = h;
 
-	if (record_check(p, in->n - in->at, kind, STREAM_VERSION, least) != NULL)
+	if (record_check_versions(h, in->n - in->at, kind, STREAM_OLDEST, STREAM_VERSION, fixed) != NULL)
 		return NULL;
-	in->at += ((const struct record_head *)p)->size;
+	if (fixed < least)
+		p = grow(in, h, fixed, least);
+	if (p != NULL)
+		in->at += h->size;
 	return p;
 }
 
@@ -114,6 +166,12 @@ stream_kind(const struct stream_in *in)
 	return in->n - in->at >= sizeof(*p) && p->magic == RECORD_MAGIC ? p->kind : 0;
 }
 
+uint16_t
+stream_version(const struct stream_in *in)
+{
+	return stream_kind(in) != 0 ? ((const struct record_head *)(in->bytes + in->at))->version : 0;
+}
+
 size_t
 stream_tail(const void *r, size_t fixed)
 {
@@ -131,10 +189,16 @@ stream_take_fd(struct stream_in *in, uint32_t number)
 }
 
 void
-stream_close_fds(struct stream_in *in)
+stream_done(struct stream_in *in)
 {
+	struct stream_grown *g;
+
 	for (uint32_t i = 0; i < in->nb_fds; i++)
 		if (in->fds[i] >= 0)
 			close(in->fds[i]);
 	in->nb_fds = 0;
+	while ((g = in->grown) != NULL) {
+		in->grown = g->next;
+		free(g);
+	}
 }

@@ -15,8 +15,17 @@
 
 #include "base/record.h"
 
-/** Of all records of lib/control together: a daemon reads only its own. */
-enum { STREAM_VERSION = 1 };
+/**
+ * Of all records of lib/control together. A daemon reads its own version and the two before (stream_next()), and refuses others before anything
+ * happens. Who changes a record makes a new version:
+ *
+ *  - new members go to the end of the fixed part, and 0 in them must mean what was true before they existed;
+ *  - the size that the fixed part had goes into the table in stream.c;
+ *  - unit/control/versions keeps what each version wrote.
+ *
+ * Version 2: XRC domains, SRQs and targets.
+ */
+enum { STREAM_VERSION = 2, STREAM_OLDEST = STREAM_VERSION > 2 ? STREAM_VERSION - 2 : 1 };
 /** The number of no descriptor. */
 #define STREAM_NO_FD UINT32_MAX
 
@@ -42,15 +51,19 @@ uint32_t stream_put_fd(struct stream_out *o, int fd);
 /** Free what @p o has. The descriptors stay open. */
 void stream_free(struct stream_out *o);
 
+struct stream_grown;
+
 /** A stream that is read. */
 struct stream_in {
 	const uint8_t *bytes; /**< aligned to 8 */
 	size_t n, at;
 	int *fds;             /**< -1: was taken */
 	uint32_t nb_fds;
+	struct stream_grown *grown; /**< records of older versions, as this one would have written them */
 };
 
 /**
+ * A record of an older version is returned as one of this version: what it has not is 0. stream_done() frees such records.
  * @param least  Size of the fixed part.
  * @return the next record, if it is of this kind and whole; else NULL, and the stream stays where it is.
  */
@@ -66,7 +79,9 @@ uint16_t stream_kind(const struct stream_in *in);
 size_t stream_tail(const void *r, size_t fixed);
 /** Take descriptor @p number. @return -1: there is no such descriptor, or it was taken. */
 int stream_take_fd(struct stream_in *in, uint32_t number);
-/** Close the descriptors that nobody took. */
-void stream_close_fds(struct stream_in *in);
+/** @return the version of the next record, 0: there is none. */
+uint16_t stream_version(const struct stream_in *in);
+/** Nothing more is read: close the descriptors that nobody took, and free records that stream_next() made. */
+void stream_done(struct stream_in *in);
 
 #endif /* UROCE_CONTROL_STREAM_H */

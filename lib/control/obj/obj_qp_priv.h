@@ -55,7 +55,7 @@ struct obj_qp {
 
 op_fn op_qp_create, op_qp_modify, op_qp_query, op_qp_destroy;
 obj_restore_fn obj_qp_restore;
-/** As obj_save_fn; EBUSY: a copy for some QP is under way, let the engines have turns and begin anew. */
+/** As obj_save_fn, of all QPs but XRC targets (obj_xrc_priv.h); EBUSY: a copy for some QP is under way, let the engines have turns and begin anew. */
 obj_save_fn obj_qp_save;
 /** Count the QP among the users of its parts (@p n 1), or no longer (-1). */
 void obj_qp_use_parts(struct obj_qp *qp, int n);

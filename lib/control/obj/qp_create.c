@@ -309,7 +309,8 @@ obj_qp_save(struct session *s, struct stream_out *o)
 	int rc = 0;
 
 	for (uint32_t pos = 0; rc == 0 && (qp = handles_next(&s->tab[OBJ_QP], &pos)) != NULL;)
-		rc = save(s, qp, o);
+		if (qp->target == NULL)
+			rc = save(s, qp, o);
 	return rc;
 }
 

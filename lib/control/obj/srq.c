@@ -249,7 +249,10 @@ struct obj_srq_record {
 	uint64_t cookie;
 	uint32_t handle, pd, engine, max_wr, max_sge, reserved;
 	struct block_record block;
+	/* Since version 2. */
+	uint32_t is_xrc, xrcd, cq, srqn_handle; /**< is_xrc 0: the others say nothing */
 };
+static_assert(offsetof(struct obj_srq_record, is_xrc) == 72, "the size in version 1, as in stream.c");
 
 int
 obj_srq_save(struct session *s, struct stream_out *o)
@@ -258,7 +261,7 @@ obj_srq_save(struct session *s, struct stream_out *o)
 	struct obj_srq *srq;
 
 	for (uint32_t pos = 0; (srq = handles_next(&s->tab[OBJ_SRQ], &pos)) != NULL;) {
-		const struct obj_srq_record r = {
+		struct obj_srq_record r = {
 			.cookie = srq->cookie,
 			.handle = srq->obj.handle,
 			.pd = srq->pd->obj.handle,
@@ -268,6 +271,12 @@ obj_srq_save(struct session *s, struct stream_out *o)
 			.block = block_save(&srq->block),
 		};
 
+		if (srq->xrcd != NULL) {
+			r.is_xrc = 1;
+			r.xrcd = srq->xrcd->obj.handle;
+			r.cq = srq->cq->obj.handle;
+			r.srqn_handle = srq->srqn_handle;
+		}
 		stream_put(o, RECORD_OBJ_SRQ, &r, sizeof(r), NULL, 0);
 		to = stream_reserve(o, sizeof(*to));
 		if (to != NULL)
@@ -290,6 +299,31 @@ restore_on_engine(struct engine *e, void *arg, uint64_t now_ns)
 	struct restore_args *a = arg;
 
 	return srq_restore(engine_transport(e), a->from, a->room, &a->params, &a->srq, &a->why);
+}
+
+/** Find the domain and CQ of an XRC SRQ, and give it the number that it had. */
+static int
+restore_xrc(struct session *s, const struct obj_srq_record *from, struct obj_srq *srq, struct srq_params *p, struct request *r)
+{
+	struct obj_xrcd *xrcd;
+	struct obj_cq *cq;
+
+	if (!from->is_xrc)
+		return 0;
+	xrcd = obj_get(s, OBJ_XRCD, from->xrcd, r);
+	cq = xrcd != NULL ? obj_get(s, OBJ_CQ, from->cq, r) : NULL;
+	if (cq == NULL)
+		return EINVAL;
+	if (xrcd->xrcd->engine != from->engine)
+		return req_fail(r, EINVAL, "SRQ %#x: its XRC domain is engine %u's", from->handle, xrcd->xrcd->engine);
+	p->srqn = srqn_take(s->control, srq, from->srqn_handle);
+	if (p->srqn == 0)
+		return req_fail(r, EEXIST, "SRQ %#x: its number is taken, or none", from->handle);
+	srq->xrcd = xrcd;
+	srq->cq = cq;
+	p->xrcd = xrcd->xrcd->id;
+	p->cq = cq->cq;
+	return 0;
 }
 
 static int
@@ -329,6 +363,9 @@ restore(struct session *s, const struct obj_srq_record *from, struct stream_in *
 		.cookie = srq->cookie,
 		.owner = session_owner(s),
 	};
+	rc = restore_xrc(s, from, srq, &a.params, r);
+	if (rc != 0)
+		goto fail;
 	a.from = stream_foreign(in, &a.room);
 	rc = a.from != NULL ? engine_call(s->control->s.engines[srq->engine], restore_on_engine, &a) : EINVAL;
 	if (rc != 0) {
@@ -339,6 +376,8 @@ restore(struct session *s, const struct obj_srq_record *from, struct stream_in *
 	use_parts(srq, 1);
 	return 0;
 fail:
+	if (srq->xrcd != NULL)
+		srqn_free(s->control, srq);
 	if (srq->block.addr != NULL)
 		obj_ring_free(s, &srq->block);
 	obj_free(s, OBJ_SRQ, &srq->obj);

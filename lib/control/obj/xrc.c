@@ -20,15 +20,15 @@
  * program's own and never answer. A descriptor opened with O_PATH is refused, because nobody has checked that the
  * program may open the file. Errors are those of Linux's ib_uverbs_open_xrcd().
  */
-static int
-identify(struct request *r, struct xrcd *x)
+int
+xrcd_identify(int fd, struct xrcd *x, struct request *r)
 {
-	int flags = fcntl(r->fds[0], F_GETFL);
+	int flags = fcntl(fd, F_GETFL);
 	struct statx st;
 
 	if (flags < 0 || (flags & O_PATH))
 		return req_fail(r, EBADF, "the descriptor of an XRC domain must be of an open file");
-	if (statx(r->fds[0], "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &st) != 0)
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &st) != 0)
 		return req_fail(r, errno, "the file of an XRC domain can't be identified");
 	x->shared = true;
 	x->dev = makedev(st.stx_dev_major, st.stx_dev_minor);
@@ -36,13 +36,25 @@ identify(struct request *r, struct xrcd *x)
 	return 0;
 }
 
-static struct xrcd *
-find_domain(struct control *c, const struct xrcd *like)
+struct xrcd *
+xrcd_of_file(struct control *c, const struct xrcd *like)
 {
 	struct xrcd *x;
 
 	LIST_FOREACH(x, &c->xrcds, link) {
 		if (x->shared && x->port == like->port && x->dev == like->dev && x->ino == like->ino)
+			return x;
+	}
+	return NULL;
+}
+
+struct xrcd *
+xrcd_of_id(struct control *c, uint32_t id)
+{
+	struct xrcd *x;
+
+	LIST_FOREACH(x, &c->xrcds, link) {
+		if (x->id == id)
 			return x;
 	}
 	return NULL;
@@ -57,14 +69,27 @@ new_domain(struct control *c, const struct xrcd *like)
 		return NULL;
 	*x = *like;
 	LIST_INIT(&x->targets);
-	/* 0 means no domain. */
-	if (++c->next_xrcd == 0)
-		c->next_xrcd = 1;
+	/* 0 means no domain. Those of the daemon before have kept their numbers. */
+	do
+		c->next_xrcd++;
+	while (c->next_xrcd == 0 || xrcd_of_id(c, c->next_xrcd) != NULL);
 	x->id = c->next_xrcd;
 	/* All SRQs and targets of a domain are on one engine, so that packets don't have to change engines. */
 	x->engine = c->next_engine++ % c->s.nb_engines;
 	LIST_INSERT_HEAD(&c->xrcds, x, link);
 	return x;
+}
+
+void
+xrcd_opened(struct obj_xrcd *o, struct xrcd *x, int fd)
+{
+	x->opens++;
+	o->xrcd = x;
+	/*
+	 * While a descriptor is open, the inode number can't be reused for another file. Each opening keeps the
+	 * descriptor of its own program, so that the file locks of a program that has ended are released.
+	 */
+	o->fd = fd;
 }
 
 int
@@ -76,10 +101,10 @@ op_xrcd_open(struct session *s, struct request *r)
 	int rc;
 
 	if (r->nb_fds == 1) {
-		rc = identify(r, &like);
+		rc = xrcd_identify(r->fds[0], &like, r);
 		if (rc != 0)
 			return rc;
-		x = find_domain(s->control, &like);
+		x = xrcd_of_file(s->control, &like);
 		if (x == NULL && !(oflags & O_CREAT))
 			return req_fail(r, EAGAIN, "the file has no XRC domain yet; O_CREAT makes one");
 		if (x != NULL && (oflags & O_EXCL))
@@ -94,17 +119,9 @@ op_xrcd_open(struct session *s, struct request *r)
 		obj_free(s, OBJ_XRCD, &o->obj);
 		return req_fail(r, ENOMEM, "no memory for the XRC domain");
 	}
-	x->opens++;
-	o->xrcd = x;
-	/*
-	 * While a descriptor is open, the inode number can't be reused for another file. Each opening keeps the
-	 * descriptor of its own program, so that the file locks of a program that has ended are released.
-	 */
-	o->fd = -1;
-	if (r->nb_fds == 1) {
-		o->fd = r->fds[0];
+	xrcd_opened(o, x, r->nb_fds == 1 ? r->fds[0] : -1);
+	if (r->nb_fds == 1)
 		r->fds[0] = -1;
-	}
 	r->rsp.handle.handle = o->obj.handle;
 	return 0;
 }
@@ -137,19 +154,37 @@ op_xrcd_close(struct session *s, struct request *r)
 /* ---- SRQ numbers ---- */
 enum { SRQN_INDEX_BITS = 16, SRQN_GEN_BITS = 8 };
 
+/** @return the number of the SRQ with handle @p h in control.srqns; 0: the handle is beyond the numbers. */
+static uint32_t
+srqn_of(uint32_t h)
+{
+	uint32_t i = h & ((1u << HANDLES_INDEX_BITS) - 1);
+
+	return i >= 1u << SRQN_INDEX_BITS ? 0 : (h >> HANDLES_INDEX_BITS & ((1u << SRQN_GEN_BITS) - 1)) << SRQN_INDEX_BITS | i;
+}
+
 uint32_t
 srqn_new(struct control *c, struct obj_srq *srq)
 {
-	uint32_t h = handles_add(&c->srqns, srq), i = h & ((1u << HANDLES_INDEX_BITS) - 1);
+	uint32_t h = handles_add(&c->srqns, srq);
 
 	if (h == HANDLE_NONE)
 		return 0;
-	if (i >= 1u << SRQN_INDEX_BITS) {
+	if (srqn_of(h) == 0) {
 		handles_remove(&c->srqns, h);
 		return 0;
 	}
 	srq->srqn_handle = h;
-	return (h >> HANDLES_INDEX_BITS & ((1u << SRQN_GEN_BITS) - 1)) << SRQN_INDEX_BITS | i;
+	return srqn_of(h);
+}
+
+uint32_t
+srqn_take(struct control *c, struct obj_srq *srq, uint32_t handle)
+{
+	if (srqn_of(handle) == 0 || !handles_add_as(&c->srqns, srq, handle))
+		return 0;
+	srq->srqn_handle = handle;
+	return srqn_of(handle);
 }
 
 void
@@ -179,33 +214,56 @@ destroy_on_engine(struct engine *e, void *arg, uint64_t now_ns)
 	return 0;
 }
 
-/** @return a new target in @p x, or NULL, with the request failed. */
-static struct xrc_target *
-new_target(struct session *s, struct request *r, struct xrcd *x)
+struct xrc_target *
+xrc_target_alloc(void)
 {
-	struct control *c = s->control;
-	struct xrc_target *t = aligned_alloc(RING_CACHE_LINE, (sizeof(*t) + RING_CACHE_LINE - 1) / RING_CACHE_LINE *
-								      RING_CACHE_LINE);
-	struct target_args a;
-	int rc = ENOMEM;
+	struct xrc_target *t = aligned_alloc(RING_CACHE_LINE, (sizeof(*t) + RING_CACHE_LINE - 1) / RING_CACHE_LINE * RING_CACHE_LINE);
 
 	if (t == NULL)
-		goto fail;
-	*t = (struct xrc_target){ .cookie = handles_add(&c->targets, t) };
-	if (t->cookie == HANDLE_NONE)
-		goto fail;
+		return NULL;
+	memset(t, 0, sizeof(*t));
 	LIST_INIT(&t->openings);
-	a.params = (struct qp_params){
+	return t;
+}
+
+struct qp_params
+xrc_target_params(struct xrc_target *t, const struct xrcd *x)
+{
+	return (struct qp_params){
 		.type = UROCE_QPT_XRC_RECV,
 		.xrcd = x->id,
 		.shared = &t->shared,
-		.port = s->port->index,
-		.max_mtu = s->port->active_mtu,
+		.port = x->port->index,
+		.max_mtu = x->port->active_mtu,
 		.cookie = t->cookie,
 		.owner = XRC_TARGET_OWNER,
 		/* It may outlive the session, and has no share of it but that of the transport, with all other targets. */
 		.share = NULL,
 	};
+}
+
+void
+xrc_target_end(struct control *c, const struct xrcd *x, struct xrc_target *t)
+{
+	engine_call(c->s.engines[x->engine], destroy_on_engine, t->qp);
+	t->qp = NULL;
+}
+
+/** @return a new target in @p x, or NULL, with the request failed. */
+static struct xrc_target *
+new_target(struct session *s, struct request *r, struct xrcd *x)
+{
+	struct control *c = s->control;
+	struct xrc_target *t = xrc_target_alloc();
+	struct target_args a;
+	int rc = ENOMEM;
+
+	if (t == NULL)
+		goto fail;
+	t->cookie = handles_add(&c->targets, t);
+	if (t->cookie == HANDLE_NONE)
+		goto fail;
+	a.params = xrc_target_params(t, x);
 	rc = engine_call(c->s.engines[x->engine], create_on_engine, &a);
 	if (rc != 0)
 		goto fail_cookie;
@@ -218,6 +276,19 @@ fail:
 	free(t);
 	req_fail(r, rc, "no memory for the QP");
 	return NULL;
+}
+
+void
+xrc_target_opened(struct session *s, struct obj_qp *qp, struct obj_xrcd *d, struct xrc_target *t, uint64_t cookie)
+{
+	qp->type = UROCE_QPT_XRC_RECV;
+	qp->session = s;
+	qp->xrcd = d;
+	qp->target = t;
+	qp->engine = d->xrcd->engine;
+	qp->cookie = cookie;
+	LIST_INSERT_HEAD(&t->openings, qp, opening);
+	d->obj.users++;
 }
 
 /** Create an opening of @p t for the session. @p t NULL: of a new target. */
@@ -237,16 +308,9 @@ open_target(struct session *s, struct request *r, struct obj_xrcd *d, struct xrc
 		obj_free(s, OBJ_QP, &qp->obj);
 		return ENOMEM;
 	}
-	qp->type = UROCE_QPT_XRC_RECV;
-	qp->session = s;
-	qp->xrcd = d;
-	qp->target = t;
+	xrc_target_opened(s, qp, d, t, cookie);
 	qp->qp = t->qp;
 	qp->qpn = qp_num(t->qp);
-	qp->engine = d->xrcd->engine;
-	qp->cookie = cookie;
-	LIST_INSERT_HEAD(&t->openings, qp, opening);
-	d->obj.users++;
 	r->rsp.qp_create = (struct ctl_qp_create_rsp){ .handle = qp->obj.handle, .qpn = qp->qpn };
 	return 0;
 }
@@ -287,7 +351,9 @@ obj_xrc_target_close(struct session *s, struct obj_qp *qp)
 	identity_disconnected(qp);
 	LIST_REMOVE(qp, opening);
 	if (LIST_EMPTY(&t->openings)) {
-		engine_call(c->s.engines[qp->engine], destroy_on_engine, t->qp);
+		/* It has none if it couldn't be made as it was in the daemon before. */
+		if (t->qp != NULL)
+			xrc_target_end(c, qp->xrcd->xrcd, t);
 		LIST_REMOVE(t, link);
 		handles_remove(&c->targets, (uint32_t)t->cookie);
 		free(t);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -280,7 +281,7 @@ another_daemon_goes_on(void **state)
 	bytes = aligned_alloc(64, RTE_ALIGN_CEIL(o.n, (size_t)64));
 	in = second_reads(&o, bytes);
 	second = second_make(&in);
-	stream_close_fds(&in);
+	stream_done(&in);
 	assert_int_equal(rte_eal_remote_launch(second_run, NULL, 1), 0);
 	assert_int_equal(uroce_control_start(second, err), 0);
 	check_objects(&m);
@@ -377,7 +378,7 @@ damaged_records_harm_nobody_else(void **state)
 		taken += n.sessions;
 		/* A checksum that is wrong is always found, but not by readers of other records. */
 		end_sessions(second->control);
-		stream_close_fds(&in);
+		stream_done(&in);
 		free(in.fds);
 		control_counts(second->control, &left);
 		assert_int_equal(left.sessions + left.pds + left.mrs + left.cqs + left.srqs + left.qps + left.ahs + left.cm_ids, 0);
@@ -396,24 +397,88 @@ damaged_records_harm_nobody_else(void **state)
 	daemon_assert_well();
 }
 
-/** What can't be handed over ends, and the program can tell. */
-static void
-sessions_with_xrc_end(void **state)
+static uint32_t
+open_domain(struct peer *p, int fd)
 {
 	struct ctl_req q = peer_req(CTL_XRCD_OPEN);
 	struct ctl_rsp r;
-	struct peer p;
-	char c;
 
-	peer_open(&p);
 	q.xrcd_open.oflags = O_CREAT;
-	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, NULL, 0), 0);
-	assert_int_equal(control_end_unsaved(daemon_hold()->control), 1);
-	assert_int_equal(recv(p.sock, &c, 1, 0), 0);
+	assert_int_equal(peer_call(p->sock, &q, &fd, fd >= 0, &r, NULL, 0), 0);
+	return r.handle.handle;
+}
+
+/** Two programs share a domain and a target; one has an XRC SRQ. The target is there as long as one of them has it. */
+static void
+xrc_domains_and_targets_go_on(void **state)
+{
+	int file = memfd_create("xrc", MFD_CLOEXEC), fd = -1;
+	struct ctl_req q = peer_req(CTL_QP_CREATE);
+	struct ctl_srq_create_rsp srq;
+	struct ctl_cq_create_rsp cq;
+	uint32_t xrcd[2], qpn, pd, opened;
+	char err[UROCE_ERR_BYTES];
+	struct stream_out o;
+	struct stream_in in;
+	struct peer a, b;
+	struct ctl_rsp r;
+	uint8_t *bytes;
+
+	peer_open(&a);
+	peer_open(&b);
+	xrcd[0] = open_domain(&a, file);
+	xrcd[1] = open_domain(&b, file);
+	q.qp_create = (struct ctl_qp_create_req){ .type = UROCE_QPT_XRC_RECV, .xrcd = xrcd[0], .cookie = 1 };
+	peer_must(a.sock, &q, &r, NULL);
+	qpn = r.qp_create.qpn;
+	q = peer_req(CTL_QP_OPEN);
+	q.qp_open = (struct ctl_qp_open_req){ .xrcd = xrcd[1], .qpn = qpn, .type = UROCE_QPT_XRC_RECV, .cookie = 2 };
+	peer_must(b.sock, &q, &r, NULL);
+	opened = r.qp_create.handle;
+	pd = peer_pd(b.sock);
+	cq = peer_cq(&b, 16);
+	q = peer_req(CTL_SRQ_CREATE);
+	q.srq_create = (struct ctl_srq_create_req){ .pd = pd, .max_wr = 8, .max_sge = 1, .is_xrc = 1, .xrcd = xrcd[1], .cq = cq.handle };
+	assert_int_equal(peer_call(b.sock, &q, NULL, 0, &r, &fd, 1), 0);
+	srq = r.srq_create;
+	if (fd >= 0)
+		peer_segment(&b, &srq.seg, fd);
+	second_save(daemon_hold(), &o, 2, 2);
+	bytes = aligned_alloc(64, RTE_ALIGN_CEIL(o.n, (size_t)64));
+	in = second_reads(&o, bytes);
+	second = second_make(&in);
+	stream_done(&in);
+	assert_int_equal(rte_eal_remote_launch(second_run, NULL, 1), 0);
+	assert_int_equal(uroce_control_start(second, err), 0);
+	assert_non_null(qp_table_get(second->sh.qps, qpn));
+	assert_int_equal(peer_handle(b.sock, CTL_XRCD_CLOSE, xrcd[1]), EBUSY);
+	assert_int_equal(peer_handle(b.sock, CTL_CQ_DESTROY, cq.handle), EBUSY);
+	/* One more SRQ gets another number, and the first program's end leaves the target to the other one. */
+	fd = -1;
+	assert_int_equal(peer_call(b.sock, &q, NULL, 0, &r, &fd, 1), 0);
+	assert_int_not_equal(r.srq_create.srqn, srq.srqn);
+	if (fd >= 0)
+		close(fd);
+	peer_close(&a);
+	assert_int_equal(peer_handle(b.sock, CTL_SRQ_DESTROY, r.srq_create.handle), 0);
+	assert_int_equal(peer_handle(b.sock, CTL_SRQ_DESTROY, srq.handle), 0);
+	assert_non_null(qp_table_get(second->sh.qps, qpn));
+	assert_int_equal(peer_handle(b.sock, CTL_QP_DESTROY, opened), 0);
+	assert_null(qp_table_get(second->sh.qps, qpn));
+	assert_int_equal(peer_handle(b.sock, CTL_XRCD_CLOSE, xrcd[1]), 0);
+	peer_close(&b);
+	close(file);
+	uroce_control_stop(second);
+	uroce_engine_stop(second, 0);
+	rte_eal_mp_wait_lcore();
+	second->bound = false;
+	uroce_destroy(second);
+	daemon_take_sigbus();
 	daemon_go_on();
-	peer_close(&p);
 	assert_true(daemon_wait_empty());
-	daemon_assert_well();
+	stream_free(&o);
+	free(in.fds);
+	free(bytes);
 }
 
 /** The test's daemon is part of a program, which can't hand anything over. */
@@ -474,7 +539,7 @@ main(void)
 		cmocka_unit_test(a_daemon_that_cant_says_so),
 		cmocka_unit_test(strangers_dont_get_the_programs),
 		cmocka_unit_test(another_daemon_goes_on),
-		cmocka_unit_test(sessions_with_xrc_end),
+		cmocka_unit_test(xrc_domains_and_targets_go_on),
 		cmocka_unit_test(damaged_records_harm_nobody_else),
 	};
 

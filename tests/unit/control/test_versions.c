@@ -196,7 +196,7 @@ goes_on_with(unsigned int version)
 	rename_socket(bytes);
 	in.bytes = bytes;
 	second = second_make(&in);
-	stream_close_fds(&in);
+	stream_done(&in);
 	assert_int_equal(rte_eal_remote_launch(second_run, NULL, 1), 0);
 	assert_int_equal(uroce_control_start(second, err), 0);
 	q.handle.handle = m.ud;
