@@ -21,11 +21,6 @@
 
 struct control;
 
-/** How many sessions and QPs a control has saved or restored. */
-struct handover_counts {
-	uint32_t sessions, qps, refused; /**< refused: sessions that ended instead */
-};
-
 /** Accept no requests and no programs any more, but finish what is under way; or accept them again. */
 void control_hold(struct control *c, bool hold);
 /** @return true: no request of any session is under way. */

@@ -29,6 +29,11 @@ enum { STREAM_VERSION = 2, STREAM_OLDEST = STREAM_VERSION > 2 ? STREAM_VERSION -
 /** The number of no descriptor. */
 #define STREAM_NO_FD UINT32_MAX
 
+/** How many sessions and QPs a control has saved or restored. */
+struct handover_counts {
+	uint32_t sessions, qps, refused; /**< refused: sessions that ended instead */
+};
+
 /** A stream that is written. Zeroes are an empty one. */
 struct stream_out {
 	uint8_t *bytes;

@@ -7,7 +7,6 @@
 
 #include "control/core/closer_priv.h"
 #include "control/core/quota_priv.h"
-#include "control/handover.h"
 #include "control/obj/identity_priv.h"
 #include "control/obj/obj_qp_priv.h"
 #include "control/obj/obj_xrc_priv.h"
