@@ -69,6 +69,18 @@ control_is_settled(const struct control *c)
 	return TAILQ_EMPTY(&c->closed);
 }
 
+/** @return true: it has imported PDs. */
+static bool
+has_imports(const struct session *s)
+{
+	const struct obj_pd *pd;
+
+	for (uint32_t pos = 0; (pd = handles_next(&s->tab[OBJ_PD], &pos)) != NULL;)
+		if (pd->imported)
+			return true;
+	return false;
+}
+
 /** @return why the session can't be handed over, or NULL. */
 static const char *
 obstacle(const struct session *s)
@@ -77,6 +89,8 @@ obstacle(const struct session *s)
 		return "it is one of this process";
 	if (!session_is_settled(s))
 		return "a new daemon takes over, and a request of it doesn't end";
+	if (has_imports(s))
+		return "a new daemon takes over, and can't go on with the PDs that it has imported";
 	return NULL;
 }
 

@@ -96,6 +96,10 @@ enum ctl_op {
 	CTL_CM_LEAVE,
 	CTL_CM_MIGRATE,
 	CTL_HAND_OVER,
+	CTL_DEVICE_EXPORT, /* at the end, so that running programs and older daemons keep their numbers */
+	CTL_DEVICE_IMPORT,
+	CTL_PD_IMPORT,
+	CTL_MR_IMPORT,
 	CTL_OPS,
 };
 
@@ -437,6 +441,26 @@ struct ctl_mcast_req {
  * as ever; otherwise what follows on the socket is app/uroced/handover.h's.
  */
 
+/**
+ * Importing: programs share PDs and MRs, as by ibv_import_device(). Whoever has a descriptor of the client's end of a session's socket may do it.
+ * Nobody sends or receives on a socket that he was given: the descriptor only shows the right.
+ *
+ * CTL_DEVICE_EXPORT: fd 0 is the client's own end of this socket, by which the daemon recognizes it later. EINVAL: another session has shown it before.
+ * CTL_DEVICE_IMPORT: fd 0 is the end of another session's socket. Reply: its device's index, in @c handle. Once in a session. From then on:
+ * CTL_PD_IMPORT (request: handle in the other session): a PD of this session that is the same as that one: keys and QPs of both go together. Reply:
+ * handle; CTL_PD_FREE ends it. While objects of it are left, CTL_PD_FREE of the other one gets EBUSY. No memory window belongs to a PD that is shared.
+ * CTL_MR_IMPORT: the key of an MR of the other session, whose PD is a shared one. It remains the other session's, which may deregister it at any time.
+ */
+struct ctl_mr_import_req {
+	uint32_t pd; /**< of this session */
+	uint32_t mr; /**< of the other one */
+};
+struct ctl_mr_import_rsp {
+	uint32_t lkey; /**< rkey is the same */
+	uint32_t reserved;
+	uint64_t length;
+};
+
 /** A request. Its length on the socket is CTL_REQ_BYTES, plus the segments of MR_REG and MR_SEGS (struct ctl_seg each).
  */
 struct ctl_req {
@@ -453,6 +477,7 @@ struct ctl_req {
 		struct ctl_mw_alloc_req mw_alloc;
 		struct ctl_dm_alloc_req dm_alloc;
 		struct ctl_dm_reg_req dm_reg;
+		struct ctl_mr_import_req mr_import;
 		struct ctl_cq_create_req cq_create;
 		struct ctl_cq_resize_req cq_resize;
 		struct ctl_cq_modify_req cq_modify;
@@ -496,6 +521,7 @@ struct ctl_rsp {
 		struct ctl_gid_table_rsp gid_table;
 		struct ctl_handle handle;
 		struct ctl_mr_reg_rsp mr_reg;
+		struct ctl_mr_import_rsp mr_import;
 		struct ctl_mw_alloc_rsp mw_alloc;
 		struct ctl_dm_alloc_rsp dm_alloc;
 		struct ctl_cq_create_rsp cq_create;

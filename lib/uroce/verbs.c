@@ -147,3 +147,11 @@ ibv_open_device(struct ibv_device *device)
 	errno = ENODEV;
 	return NULL;
 }
+
+/* Contexts here are of stacks of this process, which share what they like without. */
+struct ibv_context *
+ibv_import_device(int cmd_fd)
+{
+	errno = EOPNOTSUPP;
+	return NULL;
+}

@@ -169,6 +169,10 @@ ssize_t client_channel_send(const struct client_channel *ch, const struct ctl_co
 /** Fill in a BIND_MW slot, except its control word. @return 0 or EINVAL. */
 int client_put_bind(struct ring_sq_wqe *w, const struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info);
 
+/* ---- import.c, for device.c ---- */
+/** Free the PDs that were unimported while they were in use; the context is being closed. */
+void client_pds_left(struct client_ctx *ctx);
+
 /* ---- odp.c, for mr.c ---- */
 /** Let ibv_advise_mr() find an MR, which is new or has changed, if it is for on-demand paging. */
 void client_odp_note(struct client_mr *mr);

@@ -140,9 +140,24 @@ bind_session(struct client_ctx *ctx, const struct client_device *d)
 	return err;
 }
 
+/* Let the daemon know our socket, so that whoever gets it as cmd_fd can import this context. An older daemon can't, which is no error. */
+static void
+allow_import(struct client_ctx *ctx)
+{
+	struct client_call c;
+
+	client_call_init(&c, CTL_DEVICE_EXPORT);
+	c.fds[0] = ctx->sock;
+	c.nb_fds = 1;
+	c.quiet = true;
+	client_call_locked(ctx, &c);
+	client_call_close_fds(&c, 0);
+}
+
 static void
 ctx_free(struct client_ctx *ctx)
 {
+	client_pds_left(ctx);
 	client_segments_free(ctx);
 	if (ctx->doorbells)
 		munmap(ctx->doorbells, ctx->db_bytes);
@@ -153,6 +168,8 @@ ctx_free(struct client_ctx *ctx)
 		close(ctx->v.context.async_fd);
 	if (ctx->sock >= 0)
 		close(ctx->sock);
+	if (ctx->imported_fd >= 0)
+		close(ctx->imported_fd);
 	objtab_fini(&ctx->objs);
 	pthread_mutex_destroy(&ctx->ctl_lock);
 	pthread_mutex_destroy(&ctx->v.context.mutex);
@@ -177,6 +194,7 @@ ctx_new(struct client_device *d)
 	pthread_mutex_init(&ctx->v.context.mutex, NULL);
 	objtab_init(&ctx->objs);
 	ctx->sock = -1;
+	ctx->imported_fd = -1;
 	ctx->mem.fd = -1;
 	ctx->v.context.async_fd = -1;
 	ctx->v.context.device = &d->dev;
@@ -205,6 +223,7 @@ client_open_session(struct client_device *d, int sock, client_wait_fn wait)
 		ctx_free(ctx);
 		return client_null(err);
 	}
+	allow_import(ctx);
 	pthread_mutex_lock(&client_contexts_lock);
 	ctx->next = client_contexts;
 	client_contexts = ctx;

@@ -2,6 +2,7 @@
 /* Finding the daemon and listing its devices. */
 #include "verbs/client_priv.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -54,10 +55,11 @@ device_enter(const struct ctl_device_get_rsp *r, uint32_t index, const char *pat
 	return d;
 }
 
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
 CLIENT_EXPORT struct ibv_device **
 ibv_get_device_list(int *num_devices)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct ibv_device **list;
 	const char *path = client_socket_path();
 	uint32_t nb = 0, n = 0;
@@ -115,4 +117,57 @@ ibv_open_device(struct ibv_device *device)
 		close(sock);
 	}
 	return client_null(err);
+}
+
+/* Show the daemon another session's socket. @return 0 or an errno value. */
+static int
+show_socket(int sock, int cmd_fd, uint32_t *index)
+{
+	struct client_call c;
+	bool broken = false;
+	int err;
+
+	client_call_init(&c, CTL_DEVICE_IMPORT);
+	c.fds[0] = cmd_fd;
+	c.nb_fds = 1;
+	err = client_exchange(sock, &c, &broken);
+	client_call_close_fds(&c, 0);
+	*index = c.rsp.handle.handle;
+	return err;
+}
+
+/* A session of our own, which may share objects with the one of @cmd_fd. The descriptor is the context's from now on, and keeps that one alive. */
+CLIENT_EXPORT struct ibv_context *
+ibv_import_device(int cmd_fd)
+{
+	const char *path = client_socket_path();
+	struct client_device *d = NULL;
+	struct ctl_device_get_rsp r;
+	struct ibv_context *context;
+	uint32_t nb, index;
+	int sock, err;
+
+	pthread_once(&once, register_fork);
+	if (fcntl(cmd_fd, F_GETFD) < 0)
+		return client_null(EBADF);
+	err = client_connect(path, &sock, &nb);
+	if (err)
+		return client_null(err);
+	err = show_socket(sock, cmd_fd, &index);
+	if (!err)
+		err = client_device_get(sock, index, &r);
+	if (!err) {
+		pthread_mutex_lock(&devices_lock);
+		d = device_enter(&r, index, path);
+		pthread_mutex_unlock(&devices_lock);
+		err = d ? 0 : ENOMEM;
+	}
+	if (err) {
+		close(sock);
+		return client_null(err);
+	}
+	context = client_open_session(d, sock, NULL);
+	if (context)
+		to_ctx(context)->imported_fd = cmd_fd;
+	return context;
 }

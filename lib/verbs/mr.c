@@ -272,7 +272,8 @@ ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t
 CLIENT_EXPORT int
 ibv_dereg_mr(struct ibv_mr *mr)
 {
-	int err = client_destroy_handle(to_ctx(mr->context), CTL_MR_DEREG, mr->handle);
+	/* The handle of an imported MR is another session's. */
+	int err = ((struct client_mr *)mr)->imported ? EINVAL : client_destroy_handle(to_ctx(mr->context), CTL_MR_DEREG, mr->handle);
 
 	if (err)
 		return err;

@@ -62,6 +62,8 @@ struct client_ctx {
 
 	pthread_mutex_t ctl_lock; /**< one request at a time; guards segs */
 	int sock;
+	int imported_fd; /**< of ibv_import_device(), ours until the context is closed; or -1 */
+	struct client_pd *left; /**< PDs that were unimported while QPs used them, under ctl_lock */
 	bool broken; /**< the connection has failed; no more requests are sent */
 	_Atomic bool lost; /**< the daemon's end of the connection is closed, and the program was told */
 	/**
@@ -101,6 +103,8 @@ struct client_pd {
 	struct ibv_pd pd;
 	struct client_pd *parent; /**< the PD of a parent domain, else NULL */
 	struct client_td *td;     /**< of a parent domain, or NULL */
+	bool imported;
+	struct client_pd *next_left; /**< in client_ctx.left */
 	struct client_bounce *bounce; /**< of a parent domain: its PD's */
 	_Atomic uint32_t domains; /**< number of parent domains of a PD; of objects in memory of a parent domain's allocator */
 	/** The program's allocator for objects made with the parent domain, or NULL; see man ibv_alloc_parent_domain. */
@@ -231,7 +235,8 @@ struct client_mr {
 	struct ibv_mr mr;
 	unsigned int access;
 	uint64_t iova;
-	bool fixed; /**< a null MR, or one of device memory: it can't be registered anew */
+	bool fixed; /**< a null MR, one of device memory, or imported: it can't be registered anew */
+	bool imported;
 	struct client_mr *next; /**< in client_ctx.odp_mrs */
 	struct {
 		RB_ENTRY(client_mr) node; /**< in client_bounce.regions, if it is noted */

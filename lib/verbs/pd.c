@@ -31,6 +31,8 @@ ibv_dealloc_pd(struct ibv_pd *ibpd)
 	struct client_pd *pd = (struct client_pd *)ibpd;
 	int err;
 
+	if (pd->imported)
+		return EINVAL;
 	if (pd->domains)
 		return EBUSY;
 	if (pd->parent) {

@@ -10,12 +10,7 @@
 		return NULL; \
 	}
 
-/* A context can't be passed to another process: a session is bound to one program's memory. */
-NONE(struct ibv_context *, ibv_import_device, int cmd_fd)
-NONE(struct ibv_pd *, ibv_import_pd, struct ibv_context *context, uint32_t handle)
-CLIENT_EXPORT void ibv_unimport_pd(struct ibv_pd *pd) { }
-NONE(struct ibv_mr *, ibv_import_mr, struct ibv_pd *pd, uint32_t handle)
-CLIENT_EXPORT void ibv_unimport_mr(struct ibv_mr *mr) { }
+/* Device memory is in a segment with its session's queues, which no other program may have. */
 NONE(struct ibv_dm *, ibv_import_dm, struct ibv_context *context, uint32_t handle)
 CLIENT_EXPORT void ibv_unimport_dm(struct ibv_dm *dm) { }
 NONE(struct ibv_mr *, ibv_reg_dmabuf_mr, struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access)

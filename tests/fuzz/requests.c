@@ -61,6 +61,10 @@ const struct request_shape request_shapes[REQUEST_SHAPES] = {
 	{ CTL_CM_JOIN, 1, { { AT(cm_join.id), H_ID } } },
 	{ CTL_CM_LEAVE, 1, { { AT(handle), H_GROUP } } },
 	{ CTL_CM_MIGRATE, 1, { { AT(cm_migrate.id), H_ID } } },
+	{ CTL_DEVICE_EXPORT, 0, { { 0, 0 } } },
+	{ CTL_DEVICE_IMPORT, 0, { { 0, 0 } } },
+	{ CTL_PD_IMPORT, 1, { { AT(handle), H_PD } } },
+	{ CTL_MR_IMPORT, 2, { { AT(mr_import.pd), H_PD }, { AT(mr_import.mr), H_MR } } },
 #undef AT
 };
 
@@ -86,7 +90,7 @@ request_note(struct request_handles *h, const struct ctl_rsp *r)
 	static const struct {
 		uint32_t op;
 		enum request_kind kind;
-	} makers[] = { { CTL_PD_ALLOC, H_PD },	  { CTL_MR_REG, H_MR },	      { CTL_MW_ALLOC, H_MW },  { CTL_MR_NULL, H_MR }, { CTL_DM_REG, H_MR }, { CTL_AH_CREATE, H_AH },
+	} makers[] = { { CTL_PD_ALLOC, H_PD }, { CTL_PD_IMPORT, H_PD },	  { CTL_MR_REG, H_MR },	      { CTL_MW_ALLOC, H_MW },  { CTL_MR_NULL, H_MR }, { CTL_DM_REG, H_MR }, { CTL_AH_CREATE, H_AH },
 		       { CTL_XRCD_OPEN, H_XRCD }, { CTL_CM_CREATE_ID, H_ID }, { CTL_CM_MIGRATE, H_ID }, { CTL_CM_JOIN, H_GROUP },
 		       { CTL_CHANNEL_CREATE, H_CHANNEL } };
 

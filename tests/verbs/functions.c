@@ -140,13 +140,30 @@ FN(ibv_open_device)
 	return 0;
 }
 FN(ibv_close_device) { return call_ibv_open_device(t); }
-FN_WHY(ibv_import_device, "a session is bound to the memory of one program") { return ibv_import_device(t->ctx->cmd_fd) == NULL ? errno : WRONG; }
-FN_WHY(ibv_import_pd, "no device can be imported") { return ibv_import_pd(t->ctx, t->pd->handle) == NULL ? errno : WRONG; }
-FN_WHY(ibv_import_mr, "no device can be imported") { return ibv_import_mr(t->pd, t->mr->handle) == NULL ? errno : WRONG; }
-FN_WHY(ibv_import_dm, "no device can be imported") { return ibv_import_dm(t->ctx, 0) == NULL ? errno : WRONG; }
-FN_WHY(ibv_unimport_pd, "nothing can be imported") { return NONE; }
-FN_WHY(ibv_unimport_mr, "nothing can be imported") { return NONE; }
-FN_WHY(ibv_unimport_dm, "nothing can be imported") { return NONE; }
+FN(ibv_import_device)
+{
+	struct ibv_context *c = ibv_import_device(dup(t->ctx->cmd_fd));
+	struct ibv_pd *pd;
+	struct ibv_mr *mr;
+
+	OR_ERRNO(c);
+	pd = ibv_import_pd(c, t->pd->handle);
+	OR_ERRNO(pd);
+	mr = ibv_import_mr(pd, t->mr->handle);
+	OR_ERRNO(mr);
+	NEED(mr->rkey == t->mr->rkey && mr->lkey == t->mr->lkey && mr->length == t->mr->length);
+	NEED(ibv_dereg_mr(mr) == EINVAL && ibv_dealloc_pd(pd) == EINVAL);
+	ibv_unimport_mr(mr);
+	ibv_unimport_pd(pd);
+	NEED(ibv_close_device(c) == 0);
+	return 0;
+}
+FN(ibv_import_pd) { return call_ibv_import_device(t); }
+FN(ibv_import_mr) { return call_ibv_import_device(t); }
+FN_WHY(ibv_import_dm, "it is in one piece of memory with its program's queues") { return ibv_import_dm(t->ctx, 0) == NULL ? errno : WRONG; }
+FN(ibv_unimport_pd) { return call_ibv_import_device(t); }
+FN(ibv_unimport_mr) { return call_ibv_import_device(t); }
+FN_WHY(ibv_unimport_dm, "no device memory can be imported") { return NONE; }
 FN(ibv_query_device)
 {
 	struct ibv_device_attr a;

@@ -12,6 +12,8 @@ op_mw_alloc(struct session *s, struct request *r)
 
 	if (pd == NULL)
 		return EINVAL;
+	if (obj_pd_is_shared(pd))
+		return req_fail(r, EOPNOTSUPP, "the PD is shared with another program: it can have no memory windows");
 	o = obj_new(s, OBJ_MW, sizeof(*o), r, &rc);
 	if (o == NULL)
 		return rc;

@@ -22,7 +22,9 @@ struct obj {
 
 struct obj_pd {
 	struct obj obj;
-	uint32_t id; /**< unique in the daemon; transport and memory compare it */
+	uint32_t id; /**< transport and memory compare it; unique in the daemon but for the PDs that are the same by import */
+	bool imported;
+	struct obj_pd *next, *before; /**< a ring of those that are the same */
 };
 
 /**
@@ -90,6 +92,14 @@ typedef int obj_restore_fn(struct session *s, struct stream_in *in, struct reque
 op_fn op_pd_alloc, op_pd_free;
 obj_save_fn obj_pd_save;
 obj_restore_fn obj_pd_restore;
+/** @return true: it is the same as another one, perhaps of another session. */
+static inline bool
+obj_pd_is_shared(const struct obj_pd *pd)
+{
+	return pd->next != pd;
+}
+/** Make a PD of @p s that is the same as @p same. @return as obj_new(). */
+struct obj_pd *obj_pd_import(struct session *s, struct obj_pd *same, struct request *r, int *rc);
 /** Destroy a PD that nothing uses. */
 void obj_pd_destroy(struct session *s, struct obj_pd *pd);
 

@@ -1,6 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "control/obj/object_priv.h"
 
+/** Begin the ring of a PD that is the only one with its id, or join that of @p same. */
+static void
+pd_join(struct obj_pd *pd, struct obj_pd *same)
+{
+	pd->next = pd->before = pd;
+	if (same == NULL)
+		return;
+	pd->id = same->id;
+	pd->imported = true;
+	pd->next = same->next;
+	pd->before = same;
+	same->next->before = pd;
+	same->next = pd;
+}
+
+struct obj_pd *
+obj_pd_import(struct session *s, struct obj_pd *same, struct request *r, int *rc)
+{
+	struct obj_pd *pd = obj_new(s, OBJ_PD, sizeof(*pd), r, rc);
+
+	if (pd != NULL)
+		pd_join(pd, same);
+	return pd;
+}
+
 int
 op_pd_alloc(struct session *s, struct request *r)
 {
@@ -15,6 +40,7 @@ op_pd_alloc(struct session *s, struct request *r)
 		obj_free(s, OBJ_PD, &pd->obj);
 		return req_fail(r, ENOMEM, "no memory for the PD");
 	}
+	pd_join(pd, NULL);
 	r->rsp.handle.handle = pd->obj.handle;
 	return 0;
 }
@@ -22,7 +48,10 @@ op_pd_alloc(struct session *s, struct request *r)
 void
 obj_pd_destroy(struct session *s, struct obj_pd *pd)
 {
-	handles_remove(&s->control->pd_ids, pd->id);
+	if (!obj_pd_is_shared(pd))
+		handles_remove(&s->control->pd_ids, pd->id);
+	pd->next->before = pd->before;
+	pd->before->next = pd->next;
 	obj_free(s, OBJ_PD, &pd->obj);
 }
 
@@ -60,6 +89,7 @@ obj_pd_restore(struct session *s, struct stream_in *in, struct request *r)
 			obj_free(s, OBJ_PD, &pd->obj);
 			return req_fail(r, EEXIST, "PD %u: its number is taken", from->id);
 		}
+		pd_join(pd, NULL);
 	}
 	return rc;
 }
@@ -71,6 +101,10 @@ op_pd_free(struct session *s, struct request *r)
 
 	if (pd->obj.users > 0)
 		return req_fail(r, EBUSY, "%u objects use the PD; destroy them first", pd->obj.users);
+	/* What others have in a PD that they imported holds it, as what its owner has. */
+	for (const struct obj_pd *same = pd->next; !pd->imported && same != pd; same = same->next)
+		if (same->obj.users > 0)
+			return req_fail(r, EBUSY, "%u objects of a program that imported the PD use it", same->obj.users);
 	obj_pd_destroy(s, pd);
 	return 0;
 }
