@@ -40,6 +40,8 @@ typedef int command_fn(int argc, char **argv);
 command_fn cmd_link, cmd_resource, cmd_statistic, cmd_why, cmd_capture;
 /** Show the impairments of a port; NULL: of all. @return the exit status. */
 int show_impairments(const char *port);
+/** Print what became of moves of QPs between engines. @param qpn, engine  Move one first; NULL: don't. @return the exit status. */
+int show_moves(const char *qpn, const char *engine);
 
 /* ---- Messages: messages.c ---- */
 /** Print "uroce: ..." to stderr. @return EXIT_FAILED. */

@@ -137,3 +137,14 @@ show_impairments(const char *port)
 	json_object_put(out);
 	return rc;
 }
+
+/* ---- move ---- */
+int
+show_moves(const char *qpn, const char *engine)
+{
+	json_object *o = qpn == NULL ? ask("/uroce/move") : ask("/uroce/move,%s,%s", qpn, engine);
+	int rc = print_members(o);
+
+	json_object_put(o);
+	return rc;
+}

@@ -21,6 +21,7 @@ static const struct command {
 	{ "top", "[TEXT]", "QPs, sessions, ports and engines by rate, live; only rows with TEXT", cmd_top, TAKES_TOP },
 	{ "capture", "[show | start FILE [port=NAME] [qp=N] [snap=BYTES] | stop]", "packets into a pcapng file", cmd_capture, 0 },
 	{ "impair", "[show [PORT]] | set SETTINGS [PORT] | clear [PORT]", "ports that are a bad network on purpose", cmd_impair, 0 },
+	{ "move", "[show | QP ENGINE]", "QPs from one engine to another while they are in use", cmd_move, 0 },
 	{ "doctor", "[--peer ADDRESS]", "what may be wrong on this machine, with remedies", cmd_doctor, TAKES_PEER },
 	{ "setup", "IFACE", "a configuration for an interface (--peer ADDRESS, --write FILE)", cmd_setup, TAKES_PEER | TAKES_WRITE },
 	{ "run", "PROGRAM [ARGUMENT...]", "run a verbs program: uroce-run(1)", cmd_run, 0 },

@@ -29,6 +29,6 @@ struct options {
 };
 extern struct options options;
 
-command_fn cmd_top, cmd_impair, cmd_run, cmd_lab, cmd_doctor, cmd_setup;
+command_fn cmd_top, cmd_impair, cmd_move, cmd_run, cmd_lab, cmd_doctor, cmd_setup;
 
 #endif /* UROCE_APP_H */

@@ -189,6 +189,29 @@ uint64_t engine_session_look(struct engine *e, struct engine_session *s, struct 
 /** [engine, in engine_call()] Set the QP of doorbell slot @p slot; NULL: none. */
 void engine_session_set_qp(struct engine_session *s, uint32_t slot, struct qp *qp);
 
+/* ---- QPs that move ---- */
+/** A QP that moves, with others or alone. */
+struct engine_move {
+	struct qp *qp;
+	struct share *share;             /**< at the new engine; NULL: its transport's own */
+	struct engine *home;             /**< the engine whose doorbell the QP has */
+	struct engine_session *session;  /**< at its home */
+	uint32_t slot;                   /**< of the doorbell */
+};
+enum { ENGINE_MOVE_MOST = 64 /**< QPs that can move together: all of them wait until the last one has arrived */ };
+/**
+ * [control] Move QPs that are in use from one engine to another, all at once. Nothing is lost by it, and what arrives meanwhile comes later. All QPs of
+ * an SRQ must move together. No other thread may move QPs of these engines at the same time, or destroy one of them.
+ * @param n  At most ENGINE_MOVE_MOST.
+ * @param pause_ns  Gets for how long the QPs did nothing.
+ * @return 0; EBUSY: copies of memory that isn't mapped are under way; ENOMEM: no memory, or a pool of @p to is empty. Then nothing has changed.
+ */
+int engine_move_qps(struct engine *from, struct engine *to, const struct engine_move *qps, unsigned int n, uint64_t *pause_ns);
+/** [control] Have doorbell @p slot ring for a QP that is at another engine than @p home. @return 0, EINVAL or ENOMEM. */
+int engine_session_set_elsewhere(struct engine *home, struct engine_session *s, uint32_t slot, struct qp *qp);
+/** [control] Doorbell @p slot rings for nobody any more: its QP, which is at engine @p at, is about to be destroyed. */
+void engine_session_forget_qp(struct engine *home, struct engine *at, struct engine_session *s, uint32_t slot);
+
 /**
  * Statistics of an engine. Any thread may read them without a lock: each counter is read atomically, but not all at the
  * same moment.

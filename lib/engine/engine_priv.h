@@ -19,6 +19,7 @@
 
 #include "base/burst.h"
 #include "engine/engine.h"
+#include "transport/move.h"
 
 enum {
 	ENGINE_MAILBOX_BURST = 32,    /**< messages per turn */
@@ -46,6 +47,7 @@ struct engine_msg {
 #define KICK_SESSION(kick) ((uint32_t)((uintptr_t)(kick) >> 8) - 1)
 #define KICK_CPU(kick) ((uint32_t)((uintptr_t)(kick) & 0xff))
 
+struct moved_qp;
 struct engine_session {
 	struct ring_db *db;
 	struct share *share;         /**< [owner] */
@@ -58,7 +60,8 @@ struct engine_session {
 	uint32_t cpu;                /**< [owner] index of the CPU from which the client last kicked */
 	int kick_fds[ENGINE_CPUS_MAX]; /**< in the engine's kick_set; -1: none */
 	uint64_t last_ns;            /**< [owner] when it last rang */
-	struct qp *qps[];            /**< [owner] by doorbell slot */
+	struct moved_qp **moved;     /**< [owner] by doorbell slot: QPs that are at another engine (move.c); NULL: none has ever been */
+	struct qp *qps[];            /**< [owner] by doorbell slot; NULL: none, or it is at another engine */
 };
 
 /**
@@ -172,6 +175,10 @@ void sessions_kicked(struct engine *e);
 /** [owner] Count hot sessions that have rung since @p since_ns. @param n  Gets as many more for each CPU, by where their clients last kicked. */
 void sessions_active(const struct engine *e, uint64_t since_ns, uint32_t n[ENGINE_CPUS_MAX]);
 
+/* move.c */
+/** [owner] A doorbell has rung whose place in qps[] is empty. Pass it on if its QP is elsewhere. @return false: there is no such QP. */
+bool moved_ring(struct engine *e, struct engine_session *s, uint32_t slot);
+
 /* kick.c */
 /** Create kick_fds and a kick_set. @return 0 or an errno value. */
 int kicks_create(struct engine *e);
@@ -201,6 +208,8 @@ bool kicks_take(struct engine *e, unsigned int cpu, const struct timespec *timeo
  * @return number of packets.
  */
 uint32_t io_rx(struct engine *e, uint32_t bursts, uint64_t now_ns);
+/** [owner] Receive all that has come by loopback and from other engines until now. */
+void io_rx_inside(struct engine *e, uint64_t now_ns);
 /** [owner] There was no turn for @p ns. This time must not count as time in which ports accepted no packets. */
 void io_was_away(struct engine *e, uint64_t ns);
 /** [owner] Have packets end the sleep that follows. @return false: there are packets already. */

@@ -201,6 +201,21 @@ io_rx(struct engine *e, uint32_t bursts, uint64_t now_ns)
 }
 
 void
+io_rx_inside(struct engine *e, uint64_t now_ns)
+{
+	unsigned int left = rte_ring_count(e->handoff);
+
+	rx_loop(e, now_ns);
+	while (left > 0) {
+		unsigned int n = rx_handoff_burst(e, now_ns);
+
+		if (n == 0)
+			break;
+		left -= RTE_MIN(n, left);
+	}
+}
+
+void
 io_handoff(void *engine, unsigned int to, uint16_t port, struct rte_mbuf *m, bool trusted)
 {
 	struct engine *e = engine, *peer = to < UROCE_MAX_ENGINES ? e->peers[to] : NULL;

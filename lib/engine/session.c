@@ -64,9 +64,13 @@ ring_low(struct engine *e, struct engine_session *s, uint32_t word)
 	for (; bits != 0; bits &= bits - 1) {
 		uint32_t slot = word * 64 + (uint32_t)__builtin_ctzll(bits);
 
-		if (slot < s->max_slots && s->qps[slot] != NULL) {
+		if (slot >= s->max_slots)
+			continue;
+		if (likely(s->qps[slot] != NULL)) {
 			qp_doorbell(e->tp, s->qps[slot]);
 			n++;
+		} else {
+			n += moved_ring(e, s, slot);
 		}
 	}
 	return n;
@@ -262,6 +266,7 @@ void
 engine_session_remove(struct engine *e, struct engine_session *s)
 {
 	engine_call(e, remove_msg, s);
+	free(s->moved);
 	free(s);
 }
 

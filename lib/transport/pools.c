@@ -64,6 +64,7 @@ limits_default(struct tp_limits *l)
 	limit(&l->copy_held, TP_COPY_HELD);
 	limit(&l->reorder_span, TP_SACK_SPAN);
 	limit(&l->cwnd, TP_CWND_MAX);
+	limit(&l->held_packets, TP_HELD);
 }
 
 void

@@ -39,6 +39,7 @@ struct tp_limits {
 	uint16_t copy_held;        /**< packets that a QP holds while one waits for its copy */
 	uint16_t reorder_span;     /**< PSNs beyond a gap that are kept */
 	uint16_t cwnd;             /**< packets of a QP in flight */
+	uint16_t held_packets;     /**< that are held for QPs on their way to another engine */
 };
 
 #endif /* UROCE_TRANSPORT_SIZES_H */

@@ -8,6 +8,7 @@
 #include "transport/core/copy_priv.h"
 #include "transport/core/cq_priv.h"
 #include "transport/core/event_log_priv.h"
+#include "transport/core/held_priv.h"
 #include "transport/core/invariants_priv.h"
 #include "transport/core/mcast_priv.h"
 #include "transport/core/qp_table_priv.h"
@@ -81,6 +82,7 @@ transport_destroy(struct transport *tp)
 		rte_pktmbuf_free_bulk(tp->tx[i].pkts, tp->tx[i].n);
 	rte_pktmbuf_free_bulk(tp->loop.pkts, tp->loop.n);
 	rte_pktmbuf_free_bulk(tp->mbufs, tp->nb_mbufs);
+	held_drop(&tp->held);
 	if (tp->locals != NULL)
 		locals_drop(tp);
 	free(tp->locals);
@@ -419,7 +421,7 @@ rx_parse(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted, 
 		return true;
 	}
 	s->qp = qp_table_get(tp->c.sh.qps, s->p.bth.dqpn);
-	if (peek && (s->qp == NULL || s->qp->tp == tp) && !wire_icrc_ok(&s->p)) {
+	if (peek && (s->qp == NULL || qp_transport(s->qp) == tp) && !wire_icrc_ok(&s->p)) {
 		tp->counters.rx_icrc_encapsulated++;
 		s->qp = NULL;
 		return true;
@@ -429,7 +431,7 @@ rx_parse(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted, 
 	return true;
 }
 
-/* @return true if the packet was handed to another engine. */
+/* @return true if the packet was handed to another engine, or is held since its QP is on its way to one. */
 static bool
 rx_handoff(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted, const struct qp *qp)
 {
@@ -440,8 +442,7 @@ rx_handoff(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted
 	/* The other engine will count it as received. */
 	tp->counters.rx_packets--;
 	tp->counters.rx_bytes -= m->data_len;
-	tp->counters.rx_handoff++;
-	tp->c.handoff(tp->c.arg, qp->tp->c.engine, port, m, trusted);
+	held_or_handoff(tp, qp, port, m, trusted);
 	return true;
 }
 
@@ -472,7 +473,7 @@ rx_batch(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16_t n
 				rx_no_qp(tp, trusted ? done[i]->port : port, &slots[i].p);
 			continue;
 		}
-		if (likely(qp->tp == tp))
+		if (likely(qp_transport(qp) == tp))
 			rx_to_qp(tp, qp, trusted ? done[i]->port : port, &slots[i].p);
 		else if (rx_handoff(tp, trusted ? done[i]->port : port, done[i], trusted, qp))
 			done[i] = NULL;
@@ -510,7 +511,7 @@ rx_local(struct transport *tp)
 
 		tp->counters.rx_packets++;
 		tp->counters.rx_bytes += l->bytes;
-		if (likely(qp != NULL && qp->tp == tp))
+		if (likely(qp != NULL && qp_transport(qp) == tp))
 			rx_to_qp(tp, qp, l->port, &l->p);
 		else if (qp == NULL)
 			rx_no_qp(tp, l->port, &l->p);

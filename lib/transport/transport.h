@@ -149,6 +149,7 @@ uint32_t qp_events(const struct transport *tp, uint32_t qpn, struct qp_event *ou
 	X(rx_cnp) X(np_ecn_marked_roce_packets) X(np_cnp_sent) X(rp_cnp_handled) X(rp_cnp_ignored) \
 	X(tail_loss_probes) X(sack_offers_sent) X(sack_offers_received) X(sacks_sent) X(sacks_received) \
 	X(rx_response_placed) X(rx_held) X(rx_not_held) X(rx_sack_ignored) X(rx_sack_stranger) X(rx_sack_unmarked) X(rx_handoff) X(rx_handoff_dropped) \
+	X(qps_arrived) X(rx_moving_held) X(rx_moving_dropped) \
 	X(copies) X(copy_timeouts) X(copy_no_room) X(copy_taken_back) X(rx_copy_held) X(rx_copy_dropped) \
 	X(rx_write_requests) X(rx_read_requests) X(rx_atomic_requests) X(rx_flush_requests) X(rx_send_requests) \
 	X(out_of_sequence) X(duplicate_request) X(packet_seq_err) X(implied_nak_seq_err) \
@@ -185,7 +186,7 @@ void qp_table_destroy(struct qp_table *t);
 uint32_t qp_table_count(const struct qp_table *t);
 /**
  * [any engine] @return the QP with this number, or NULL. Valid until the engine's next quiescent state; only the thread
- * of the engine that owns the QP may access it, except through qp_engine().
+ * of the engine that owns the QP may access it, except through qp_engine_now().
  */
 struct qp *qp_table_get(const struct qp_table *t, uint32_t qpn);
 
@@ -562,7 +563,7 @@ uint32_t qp_num(const struct qp *qp);
 /** [any thread that keeps @p qp from being destroyed] @return owner and cookie, as given at creation. */
 void *qp_owner(const struct qp *qp);
 uint64_t qp_cookie(const struct qp *qp);
-/** [any engine] The number of the transport that owns it. */
+/** [the engine that owns it, or a thread that keeps it from moving] The number of the transport that owns it; see qp_engine_now(). */
 unsigned int qp_engine(const struct qp *qp);
 enum uroce_qp_state qp_state(const struct qp *qp);
 /** @return "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR". */

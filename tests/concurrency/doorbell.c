@@ -63,6 +63,12 @@ engine_call(struct engine *e, int (*fn)(struct engine *e, void *arg, uint64_t no
 	return 0;
 }
 
+bool
+moved_ring(struct engine *e, struct engine_session *s, uint32_t slot)
+{
+	return false;
+}
+
 long
 explore_write(int fd, const void *p, size_t n)
 {

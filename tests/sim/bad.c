@@ -172,6 +172,7 @@ bad_packet_for(struct sim_world *w, struct hostile *h, struct sim_qp *q)
 	struct tp_counters old;
 	struct forged f;
 
+	moves_finish(w, q->ep);
 	/* What waits for memory has others wait behind it. */
 	if (!make_bad(&h->rng, q, kind, &f) || q->qp->copy != NULL)
 		return;

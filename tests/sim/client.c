@@ -248,7 +248,8 @@ qp_post(struct sim_world *w, struct sim_qp *q)
 		ring = true;
 	if (recvs != 0 && atomic_load_explicit(&q->shared->rq_watch, memory_order_relaxed) == 0)
 		ring = true;
-	if (ring)
+	/* While the QP is on its way nobody hears it. */
+	if (ring && !moves_away(q))
 		qp_doorbell(q->tp, q->qp);
 	world_run_at(w, q->ep->id, w->now_ns);
 	foreign_kick(w, q);
@@ -469,6 +470,17 @@ poll_cq(struct sim_world *w, struct sim_cq *c)
 	c->stray = false;
 }
 
+void
+client_post(struct sim_world *w, struct sim_ep *ep)
+{
+	for (uint32_t i = 0; i < 2 * w->cfg.nb_conns && !w->failed; i++) {
+		struct sim_qp *q = &w->conns[i / 2].qp[i & 1];
+
+		if (q->ep == ep && !w->conns[i / 2].done)
+			qp_post(w, q);
+	}
+}
+
 bool
 client_turn(struct sim_world *w, struct sim_ep *ep)
 {
@@ -488,11 +500,6 @@ client_turn(struct sim_world *w, struct sim_ep *ep)
 		srq_turn(w, &ep->srqs[i]);
 	for (i = 0; i < ep->nb_xsrqs && !w->failed; i++)
 		srq_turn(w, &ep->xsrqs[i]);
-	for (i = 0; i < 2 * w->cfg.nb_conns && !w->failed; i++) {
-		struct sim_qp *q = &w->conns[i / 2].qp[i & 1];
-
-		if (q->ep == ep && !w->conns[i / 2].done)
-			qp_post(w, q);
-	}
+	client_post(w, ep);
 	return w->stats.completions + w->stats.ops + w->stats.recvs != before;
 }

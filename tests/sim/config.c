@@ -5,7 +5,7 @@
 
 #include "sim.h"
 
-enum { STREAM_CONFIG = 1, STREAM_CC = 32, STREAM_XRC = 33, STREAM_SELECTIVE = 34, STREAM_MCAST = 35, STREAM_APM = 36, STREAM_MODERATE = 37, STREAM_PKEYS = 38, STREAM_FEATURES = 39, STREAM_POOLS = 40, STREAM_NB_SHARES = 41, STREAM_LATE = 43, STREAM_RESTARTS = 45, STREAM_NB_PORTS = 46, STREAM_HUGE = 47, STREAM_CM = 50, STREAM_LIMITS = 51, STREAM_COPY_POOLS = 52, XRC_ONE_IN = 6,
+enum { STREAM_CONFIG = 1, STREAM_CC = 32, STREAM_XRC = 33, STREAM_SELECTIVE = 34, STREAM_MCAST = 35, STREAM_APM = 36, STREAM_MODERATE = 37, STREAM_PKEYS = 38, STREAM_FEATURES = 39, STREAM_POOLS = 40, STREAM_NB_SHARES = 41, STREAM_LATE = 43, STREAM_RESTARTS = 45, STREAM_NB_PORTS = 46, STREAM_HUGE = 47, STREAM_CM = 50, STREAM_LIMITS = 51, STREAM_COPY_POOLS = 52, STREAM_MOVING = 53, XRC_ONE_IN = 6,
        APM_ONE_IN = 6, HUGE_ONE_IN = 400, HUGE_RARER = 64, COPY_JOBS_LEAST = 3, COPY_PKTS_LEAST = 4, CM_ONE_IN = 2 };
 
 const char *
@@ -191,7 +191,8 @@ limits_print(const struct sim_config *c, FILE *f)
 		    { "a QP's budget", l->qp_budget }, { "a turn's budget", l->turn_budget }, { "QPs in a turn", l->turn_qps },
 		    { "packets parsed", l->rx_batch }, { "CQs touched", l->touched_cqs }, { "events deferred", l->deferred_cqs },
 		    { "events owed", l->owed_burst }, { "packets held for copies", l->copy_held }, { "PSNs beyond gaps", l->reorder_span },
-		    { "packets in flight", l->cwnd } };
+		    { "packets in flight", l->cwnd },
+		    { "packets held for QPs on their way", l->held_packets } };
 
 	for (uint32_t i = 0; i < RTE_DIM(all); i++)
 		if (all[i].value != 0)
@@ -218,7 +219,8 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 		   xrc = rng_stream(seed, STREAM_XRC),
 		   mcast = rng_stream(seed, STREAM_MCAST), apm = rng_stream(seed, STREAM_APM),
 		   moderate = rng_stream(seed, STREAM_MODERATE), pkeys = rng_stream(seed, STREAM_PKEYS),
-		   shares = rng_stream(seed, STREAM_NB_SHARES), late = rng_stream(seed, STREAM_LATE), restarts = rng_stream(seed, STREAM_RESTARTS);
+		   shares = rng_stream(seed, STREAM_NB_SHARES), late = rng_stream(seed, STREAM_LATE), restarts = rng_stream(seed, STREAM_RESTARTS),
+		   moving = rng_stream(seed, STREAM_MOVING);
 	unsigned int i, at;
 	uint64_t lost, down_one_in;
 
@@ -253,6 +255,10 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 	c->faults |= SIM_F_FOREIGN;
 	if (rng_one_in(&restarts, 4) && !(c->faults & SIM_F_HOSTILE))
 		c->faults |= SIM_F_RESTART;
+	if ((c->faults & SIM_F_ENGINES) && !rng_one_in(&moving, 3))
+		c->faults |= SIM_F_MOVES;
+	if (rng_one_in(&moving, 4))
+		c->limits.held_packets = (uint16_t)rng_between(&moving, 1, 4);
 	/* One in five is a clean network, so that what must not happen there is seen. */
 	if (rng_one_in(&r, 5))
 		c->faults &= ~(uint64_t)(SIM_F_LINK | SIM_F_STALL);
@@ -305,6 +311,9 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 	cm_draw(c);
 
 	c->faults &= o->faults_mask;
+	/* What finds no room is lost. */
+	if (!(c->faults & SIM_F_LOSS) || !(c->faults & SIM_F_MOVES))
+		c->limits.held_packets = 0;
 	for (i = 0; i < SIM_MAX_EPS && !(c->faults & SIM_F_PORTS); i++)
 		c->nb_ports[i] = 1;
 	c->ordered = (c->faults & (SIM_F_REORDER | SIM_F_DUP | SIM_F_STALE)) == 0;

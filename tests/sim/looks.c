@@ -155,7 +155,7 @@ looks_turn(struct sim_world *w)
 	struct sim_qp *q = &w->conns[n / 2 % w->cfg.nb_conns].qp[n % 2];
 	struct qp_view v;
 
-	if (w->stats.events % LOOK_EVERY != 0 || q->qp == NULL || q->foreign != NULL)
+	if (w->stats.events % LOOK_EVERY != 0 || q->qp == NULL || q->foreign != NULL || moves_away(q))
 		return;
 	qp_look(q->qp, w->now_ns, &v);
 	check_connection(w, q, &v);

@@ -564,8 +564,8 @@ sent_arrives_now(struct sim_world *w, uint32_t to, const struct transport *tp, s
 	    WIRE_OK)
 		return;
 	q = any_qp(w, to, p.bth.dqpn);
-	/* An engine that isn't its QP's hands it over; meanwhile others may overtake it. */
-	if (q == NULL || q->tp != tp || q->port != m->port)
+	/* An engine that isn't its QP's hands it over, or holds it; meanwhile others may overtake it. */
+	if (q == NULL || q->tp != tp || moves_away(q) || q->port != m->port)
 		return;
 	if (takes(q, &p))
 		paths_arrives(w, q, &p);

@@ -48,6 +48,7 @@
 #include "mem/mw.h"
 #include "rng.h"
 #include "sim_config.h"
+#include "transport/move.h"
 #include "transport/transport.h"
 
 struct sim_piece {
@@ -400,6 +401,19 @@ struct sim_engine {
 	struct sim_tally tally;
 };
 
+/** A QP that moves to another engine of its host (moves.c). */
+struct sim_moving {
+	struct rng rng;
+	int step;                    /**< enum step; 0: none moves */
+	uint32_t turns;              /**< until the next step */
+	struct sim_qp *q;
+	struct sim_engine *from, *to;
+	struct share *share;         /**< at the new engine */
+	struct qp_move *m;
+	const struct rte_mbuf *last; /**< that it has built; must have left before it arrives */
+	struct tp_held_list *held;   /**< for the model: what its former engine held */
+};
+
 struct sim_ep {
 	struct sim_world *w;
 	uint32_t id;
@@ -436,6 +450,7 @@ struct sim_ep {
 	struct rng restart_rng;
 	uint32_t restarts;           /**< so far */
 	bool restarting;             /**< as soon as no copy is under way */
+	struct sim_moving move;
 	uint64_t dark_until;         /**< its daemon was replaced: until then it makes no turn, and packets to it are lost */
 	uint64_t tx_blocked_until;   /**< the NIC takes no packets until then */
 	uint32_t errors[UROCE_WC_GENERAL_ERR + 1]; /**< that its programs were told of, by status */
@@ -462,7 +477,7 @@ struct sim_event {
 
 struct sim_stats {
 	uint64_t events, packets, lost, duplicated, reordered, corrupted, stale;
-	uint64_t ops, recvs, completions, flushed, errors, bytes, virtual_ns;
+	uint64_t ops, recvs, completions, flushed, errors, bytes, virtual_ns, moves;
 };
 
 struct sim_world {
@@ -637,6 +652,8 @@ void client_let_go(struct sim_cq *c, bool raise);
 void client_drain(struct sim_world *w, struct sim_cq *c);
 /** @return true if there was something to do. */
 bool client_turn(struct sim_world *w, struct sim_ep *ep);
+/** Only post. */
+void client_post(struct sim_world *w, struct sim_ep *ep);
 /** @return true if the QP's program has posted all it will and seen all completions of sends it can get. */
 bool client_sends_done(const struct sim_qp *q);
 bool client_dead(const struct sim_qp *q);
@@ -746,6 +763,19 @@ void hostile_destroy(struct sim_world *w);
 /** A host's CM. @return false: no memory. */
 bool connect_make(struct sim_world *w, struct sim_ep *ep);
 void connect_free(struct sim_world *w, struct sim_ep *ep);
+void moves_init(struct sim_world *w, struct sim_ep *ep);
+/** A turn of an endpoint is over: a QP may begin to move, or goes a step further. @return whether one is on its way. */
+bool moves_turn(struct sim_world *w, struct sim_ep *ep);
+/** End a move that is under way, as it must be before anything else is done with the QP. */
+void moves_finish(struct sim_world *w, struct sim_ep *ep);
+/** @return whether @p q is on its way from one engine to another. */
+bool moves_away(const struct sim_qp *q);
+/** Send all that an engine has built, whatever the NIC says. */
+void world_flush(struct sim_world *w, struct sim_ep *ep, struct sim_engine *e, uint16_t port);
+/** The rest of an engine's turn, after it has received something. */
+void world_end_turn(struct sim_world *w, struct sim_ep *ep, struct sim_engine *e);
+/** Give an engine all that waits for it. */
+void world_drain(struct sim_world *w, struct sim_ep *ep, struct sim_engine *e);
 /** The daemon is replaced: another CM goes on from records. */
 void connect_restart(struct sim_world *w, struct sim_ep *ep);
 /** Whether the CM makes a connection. */

@@ -211,6 +211,7 @@ stale_turn(struct sim_world *w, struct sim_qp *q)
 	struct view before, after;
 	struct forged f;
 
+	moves_finish(w, q->ep);
 	elsewhere(w, q);
 	if (!(w->cfg.faults & SIM_F_STALE) || q->round == 0 || !rng_one_in(r, COMES_ONE_IN))
 		return;

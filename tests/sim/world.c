@@ -204,6 +204,15 @@ ep_receive(struct sim_world *w, struct sim_ep *ep, struct sim_engine *e, struct 
 	return n;
 }
 
+void
+world_drain(struct sim_world *w, struct sim_ep *ep, struct sim_engine *e)
+{
+	while (e->rx.n != 0)
+		ep_receive(w, ep, e, &e->rx, false);
+	while (e->loop.n != 0)
+		ep_receive(w, ep, e, &e->loop, true);
+}
+
 static uint16_t
 port_flush(struct sim_world *w, struct sim_ep *ep, struct sim_engine *e, uint16_t port)
 {
@@ -235,6 +244,18 @@ port_flush(struct sim_world *w, struct sim_ep *ep, struct sim_engine *e, uint16_
 	return take;
 }
 
+void
+world_flush(struct sim_world *w, struct sim_ep *ep, struct sim_engine *e, uint16_t port)
+{
+	struct tp_txvec *v = transport_tx(e->tp, port);
+
+	for (uint16_t i = 0; i < v->n; i++) {
+		tally_sent(e, v->pkts[i]);
+		link_send(w, ep->id, port, v->pkts[i]);
+	}
+	v->n = 0;
+}
+
 static uint16_t
 ep_flush(struct sim_world *w, struct sim_ep *ep, struct sim_engine *e)
 {
@@ -248,6 +269,13 @@ ep_flush(struct sim_world *w, struct sim_ep *ep, struct sim_engine *e)
 	take += v->n;
 	v->n = 0;
 	return take;
+}
+
+void
+world_end_turn(struct sim_world *w, struct sim_ep *ep, struct sim_engine *e)
+{
+	transport_run(e->tp, w->now_ns);
+	ep_flush(w, ep, e);
 }
 
 /* ---- Copies of memory that isn't mapped ---- */
@@ -330,7 +358,9 @@ ep_turn(struct sim_world *w, struct sim_ep *ep)
 		t = transport_next_timeout(e->tp);
 		next = t < next ? t : next;
 	}
-	if (restart_may(w, ep)) {
+	if (moves_turn(w, ep)) {
+		again = true;
+	} else if (restart_may(w, ep)) {
 		if (!ep->restarting)
 			world_run_at(w, ep->id, ep->dark_until);
 		return;
@@ -463,6 +493,7 @@ ep_create(struct sim_world *w, uint32_t id)
 	ep->copy_rng = rng_stream(w->cfg.seed, STREAM_COPIES + id);
 	ep->copied_end = &ep->copied;
 	restart_init(w, ep);
+	moves_init(w, ep);
 	local = rng_stream(w->cfg.seed, STREAM_LOCAL + id);
 	tc.by_reference = rng_one_in(&local, 2);
 	tc.copy = rng_one_in(&ep->copy_rng, 4) ? NULL : on_copy;
@@ -580,11 +611,20 @@ world_event(struct sim_world *w, const struct sim_event *e)
 		copy_ends(w, ep, e->job);
 		break;
 	case EV_CLIENT:
+		/* Half of the time programs only post while a QP of theirs is on its way. */
+		if (ep->move.step != 0 && rng_one_in(&ep->move.rng, 2)) {
+			client_post(w, ep);
+			world_event_add(w, w->now_ns + client_pause(w, ep), EV_CLIENT, e->ep, NULL);
+			break;
+		}
+		moves_finish(w, ep);
 		connect_turn(w, ep);
 		ep->idle_turns = client_turn(w, ep) ? 0 : ep->idle_turns + 1;
 		for (i = 0; i < w->cfg.nb_conns; i++)
-			if (w->conns[i].qp[0].ep == ep)
+			if (w->conns[i].qp[0].ep == ep) {
+				moves_finish(w, w->conns[i].qp[1].ep);
 				conn_step(w, &w->conns[i]);
+			}
 		if (!w->settled)
 			world_event_add(w, w->now_ns + client_pause(w, ep), EV_CLIENT, e->ep, NULL);
 		break;
@@ -713,6 +753,8 @@ world_run(struct sim_world *w, const struct sim_config *c, bool verbose)
 	} else {
 		sim_fail(w, "the world could not be made");
 	}
+	for (uint32_t i = 0; i < w->cfg.nb_eps; i++)
+		moves_finish(w, &w->eps[i]);
 	world_destroy(w);
 	after = rte_mempool_avail_count(w->pool);
 	if (after != before)

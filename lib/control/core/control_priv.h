@@ -150,6 +150,12 @@ struct taken_over {
 	uint64_t gap_ns;  /**< for how long nobody served them */
 };
 
+/** QPs that have moved from one engine to another: obj/qp_move.c. */
+struct moves {
+	uint64_t done, refused;
+	uint64_t last_ns, longest_ns; /**< for how long a QP did nothing */
+};
+
 /** The load of an engine between the last two calls of inspect_tick(). */
 struct engine_load {
 	uint64_t busy_cycles, idle_cycles; /**< at the last call */
@@ -232,6 +238,8 @@ struct control {
 	/* Connections: cma. */
 	struct gsi *gsi;
 	struct cma *cma;
+
+	struct moves moves;
 
 	/* Observation: observe. */
 	struct engine_load load[UROCE_MAX_ENGINES];

@@ -27,8 +27,9 @@ struct obj_qp {
 	struct obj_srq *srq;
 	struct qp *qp;
 	uint32_t qpn; /**< of qp; here so that a list of QPs needn't look at each */
-	unsigned int engine;
-	uint32_t db_slot; /**< handle in session.db_slots[engine] */
+	unsigned int engine; /**< where it is now */
+	unsigned int home;   /**< the engine where it was made, whose doorbell its client rings */
+	uint32_t db_slot; /**< handle in session.db_slots[home] */
 	enum uroce_qp_type type;
 	uint16_t pkey_index;
 	uint16_t gids;    /**< a bit for each GID index that its paths were given; bits of alternate paths stay until the next address vector */
@@ -85,6 +86,19 @@ bool obj_qp_complete_posted(struct session *s, const struct obj_cq *cq);
  */
 int obj_qp_load_alternate(struct session *s, struct obj_qp *qp, const struct uroce_ah_attr *ah, uint8_t timeout,
 			  const uint8_t mac[6]);
+
+/* ---- QPs that move: qp_move.c ---- */
+/**
+ * Move a QP to another engine, while its program uses it.
+ * @param pause_ns  Gets for how long the QP did nothing.
+ * @param why  Gets why not.
+ * @return 0; EINVAL (no such engine); EOPNOTSUPP (an XRC QP, or one with an SRQ); EBUSY (memory that isn't mapped is being copied: try again); ENOMEM.
+ */
+int obj_qp_move(struct session *s, struct obj_qp *qp, unsigned int engine, uint64_t *pause_ns, const char **why);
+/** Have the doorbell of a QP that is about to be destroyed ring for nobody, if the QP isn't at its home. Else whoever destroys it does so. */
+void obj_qp_leave_home(struct session *s, struct obj_qp *qp);
+/** @return the next QP of @p s at @p engine, as handles_next(). Not the XRC targets, which have no doorbells. */
+struct obj_qp *obj_qp_next_at(struct session *s, unsigned int engine, uint32_t *pos);
 
 /* ---- Multicast groups: mcast.c ---- */
 op_fn op_mcast_attach, op_mcast_detach;

@@ -43,7 +43,7 @@ query_on_engine(struct engine *e, void *arg, uint64_t now_ns)
 struct destroy_args {
 	struct engine_session *es;
 	uint32_t n;
-	uint32_t slot[CONTROL_DESTROY_BURST];
+	uint32_t slot[CONTROL_DESTROY_BURST]; /* HANDLE_NONE: its doorbell is another engine's, and rings for nobody any more */
 	struct qp *qp[CONTROL_DESTROY_BURST];
 };
 
@@ -53,10 +53,20 @@ destroy_on_engine(struct engine *e, void *arg, uint64_t now_ns)
 	struct destroy_args *a = arg;
 
 	for (uint32_t i = 0; i < a->n; i++) {
-		engine_session_set_qp(a->es, a->slot[i], NULL);
+		if (a->slot[i] != HANDLE_NONE)
+			engine_session_set_qp(a->es, a->slot[i], NULL);
 		qp_destroy(engine_transport(e), a->qp[i]);
 	}
 	return 0;
+}
+
+/** Add a QP to those that are destroyed. */
+static void
+add_to(struct session *s, struct destroy_args *a, struct obj_qp *qp)
+{
+	a->slot[a->n] = qp->engine == qp->home ? DB_SLOT(qp->db_slot) : HANDLE_NONE;
+	obj_qp_leave_home(s, qp);
+	a->qp[a->n++] = qp->qp;
 }
 
 /** @return the P_Key index; all sessions that have an XRC target open share it. */
@@ -267,7 +277,7 @@ forget(struct session *s, struct obj_qp *qp)
 {
 	identity_disconnected(qp);
 	obj_qp_use_parts(qp, -1);
-	handles_remove(&s->db_slots[qp->engine], qp->db_slot);
+	handles_remove(&s->db_slots[qp->home], qp->db_slot);
 	obj_ring_free(s, &qp->block);
 	free(qp->note);
 	obj_free(s, OBJ_QP, &qp->obj);
@@ -289,9 +299,8 @@ op_qp_destroy(struct session *s, struct request *r)
 	if (qp->type == UROCE_QPT_UD && obj_qp_send_posted(s, qp))
 		return EALREADY;
 	a.es = s->engine_sessions[qp->engine];
-	a.n = 1;
-	a.slot[0] = DB_SLOT(qp->db_slot);
-	a.qp[0] = qp->qp;
+	a.n = 0;
+	add_to(s, &a, qp);
 	engine_call(s->control->s.engines[qp->engine], destroy_on_engine, &a);
 	forget(s, qp);
 	return 0;
@@ -309,12 +318,11 @@ obj_qp_destroy_all(struct session *s)
 		a.n = 0;
 		pos = 0;
 		do {
-			qp = handles_next(&s->db_slots[engine], &pos);
+			qp = obj_qp_next_at(s, engine, &pos);
 			if (qp != NULL) {
 				obj_mcast_detach_all(s, qp);
 				batch[a.n] = qp;
-				a.slot[a.n] = DB_SLOT(qp->db_slot);
-				a.qp[a.n++] = qp->qp;
+				add_to(s, &a, qp);
 			}
 			if (a.n == 0 || (qp != NULL && a.n < CONTROL_DESTROY_BURST))
 				continue;

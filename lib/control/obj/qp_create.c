@@ -14,7 +14,7 @@
 /** What engine_call() passes to the functions that make a QP on its engine. */
 struct make_args {
 	struct qp_params params;
-	struct engine_session *es;
+	struct engine_session *es; /* NULL: its doorbell is another engine's */
 	uint32_t slot;
 	const struct qp_record *from; /* NULL: it is a new one */
 	uint32_t room;
@@ -29,7 +29,7 @@ make_on_engine(struct engine *e, void *arg, uint64_t now_ns)
 	int rc = a->from == NULL ? qp_create(engine_transport(e), &a->params, &a->qp) :
 				   qp_restore(engine_transport(e), a->from, a->room, &a->params, now_ns, &a->qp, &a->why);
 
-	if (rc == 0)
+	if (rc == 0 && a->es != NULL)
 		engine_session_set_qp(a->es, a->slot, a->qp);
 	return rc;
 }
@@ -166,7 +166,7 @@ fill_args(struct session *s, const struct obj_qp *qp, const struct layout *l, st
 			.owner = session_owner(s),
 			.share = engine_session_share(s->engine_sessions[qp->engine]),
 		},
-		.es = s->engine_sessions[qp->engine],
+		.es = qp->home == qp->engine ? s->engine_sessions[qp->engine] : NULL,
 		.slot = DB_SLOT(qp->db_slot),
 	};
 	if (l->rq_bytes > 0)
@@ -236,7 +236,7 @@ op_qp_create(struct session *s, struct request *r)
 		return rc;
 	begin(s, qp, &parts, &r->req->qp_create);
 	/* An SRQ belongs to one engine, and so do the QPs that use it. */
-	qp->engine = qp->srq != NULL ? qp->srq->engine : c->next_engine++ % c->s.nb_engines;
+	qp->engine = qp->home = qp->srq != NULL ? qp->srq->engine : c->next_engine++ % c->s.nb_engines;
 	lay_out(&r->req->qp_create, &l);
 	qp->db_slot = handles_add(&s->db_slots[qp->engine], qp);
 	if (qp->db_slot == HANDLE_NONE || DB_SLOT(qp->db_slot) >= RING_DB_SLOTS) {
@@ -255,7 +255,7 @@ op_qp_create(struct session *s, struct request *r)
 fail_block:
 	obj_ring_free(s, &qp->block);
 fail_slot:
-	handles_remove(&s->db_slots[qp->engine], qp->db_slot);
+	handles_remove(&s->db_slots[qp->home], qp->db_slot);
 fail_obj:
 	obj_free(s, OBJ_QP, &qp->obj);
 	return rc;
@@ -270,7 +270,8 @@ struct obj_qp_record {
 	struct ctl_qp_create_req made_as;
 	uint32_t handle, engine, db_slot, pkey_index;
 	uint32_t has_peer, peer_qpn;
-	uint32_t nb_groups, reserved;
+	uint32_t nb_groups;
+	uint32_t elsewhere; /**< 0: `engine` is the engine of its doorbell; else that one's number plus one */
 };
 
 static int
@@ -288,6 +289,7 @@ save(struct session *s, struct obj_qp *qp, struct stream_out *o)
 		.has_peer = qp->has_peer,
 		.peer_qpn = qp->peer_qpn,
 		.nb_groups = obj_mcast_look(qp, NULL),
+		.elsewhere = qp->home != qp->engine ? qp->home + 1 : 0,
 	};
 	struct gid *groups = calloc(r.nb_groups + 1, sizeof(*groups));
 	uint32_t bytes = qp_record_bytes(qp->qp);
@@ -314,6 +316,13 @@ obj_qp_save(struct session *s, struct stream_out *o)
 	return rc;
 }
 
+static int
+unmake_on_engine(struct engine *e, void *arg, uint64_t now_ns)
+{
+	qp_destroy(engine_transport(e), arg);
+	return 0;
+}
+
 /** Take doorbell and queues of a QP, and make it on its engine. */
 static int
 make_again(struct session *s, const struct obj_qp_record *from, struct obj_qp *qp, struct stream_in *in, struct request *r)
@@ -326,9 +335,9 @@ make_again(struct session *s, const struct obj_qp_record *from, struct obj_qp *q
 	/* An SRQ belongs to one engine, and so do the QPs that use it. */
 	if (qp->srq != NULL && qp->srq->engine != qp->engine)
 		return req_fail(r, EINVAL, "its SRQ is engine %u's", qp->srq->engine);
-	if (qp->engine >= s->control->s.nb_engines || DB_SLOT(from->db_slot) >= RING_DB_SLOTS ||
-	    !handles_add_as(&s->db_slots[qp->engine], qp, from->db_slot))
-		return req_fail(r, EINVAL, "engine %u hasn't doorbell %#x", from->engine, from->db_slot);
+	if (qp->engine >= s->control->s.nb_engines || qp->home >= s->control->s.nb_engines || DB_SLOT(from->db_slot) >= RING_DB_SLOTS ||
+	    !handles_add_as(&s->db_slots[qp->home], qp, from->db_slot))
+		return req_fail(r, EINVAL, "engine %u hasn't doorbell %#x", qp->home, from->db_slot);
 	qp->db_slot = from->db_slot;
 	rc = obj_ring_take(s, &from->block, &qp->block, r);
 	if (rc != 0)
@@ -345,13 +354,22 @@ make_again(struct session *s, const struct obj_qp_record *from, struct obj_qp *q
 		req_fail(r, rc, "%s", a.why);
 		goto fail_block;
 	}
+	if (qp->home != qp->engine) {
+		rc = engine_session_set_elsewhere(s->control->s.engines[qp->home], s->engine_sessions[qp->home], DB_SLOT(qp->db_slot), a.qp);
+		if (rc != 0)
+			goto fail_qp;
+		s->qps_moved = true;
+	}
 	qp->qp = a.qp;
 	qp->qpn = qp_num(a.qp);
 	return 0;
+fail_qp:
+	req_fail(r, rc, "no memory for its doorbell");
+	engine_call(s->control->s.engines[qp->engine], unmake_on_engine, a.qp);
 fail_block:
 	obj_ring_free(s, &qp->block);
 fail_slot:
-	handles_remove(&s->db_slots[qp->engine], qp->db_slot);
+	handles_remove(&s->db_slots[qp->home], qp->db_slot);
 	return rc;
 }
 
@@ -374,6 +392,7 @@ restore(struct session *s, const struct obj_qp_record *from, struct stream_in *i
 		return rc;
 	begin(s, qp, &parts, &from->made_as);
 	qp->engine = from->engine;
+	qp->home = from->elsewhere != 0 ? from->elsewhere - 1 : from->engine;
 	qp->pkey_index = (uint16_t)from->pkey_index;
 	rc = make_again(s, from, qp, in, &made);
 	if (rc != 0) {

@@ -43,7 +43,7 @@ next_asked(struct session *s, unsigned int engine, uint32_t *pos, const struct o
 
 	a->n = 0;
 	while (a->n < CONTROL_DESTROY_BURST) {
-		qp = handles_next(&s->db_slots[engine], pos);
+		qp = obj_qp_next_at(s, engine, pos);
 		if (qp == NULL)
 			return false;
 		if (is_asked(qp, pd, cq))

@@ -30,6 +30,7 @@ static const struct {
 	{ "engine", "Engines; with a number: load, what waits, and what the transport counted.", tel_engine },
 	{ "session", "Programs; with a number or key=value filters: from, port, program.", tel_session },
 	{ "qp", "QPs; with a number: what it waits for and why. Filters: from, session, port, program, state, type.", tel_qp },
+	{ "move", "QPs that were moved between engines; QPN,ENGINE: moves one.", tel_move },
 	{ "cq", "CQs; with a number: how full it is. Filters: from, session, port, program.", tel_cq },
 	{ "mr", "MRs by their keys; with a key: what it is. Filters: from, session, port, program.", tel_mr },
 	{ "cm", "Connections of rdma_cm: how many, and what the connection manager and QP 1 counted. No parameters.",

@@ -20,7 +20,7 @@ enum {
 
 /** A command. @param params  What follows the comma; "": nothing. @return 0, or a negative errno value. */
 typedef int tel_show_fn(struct control *c, const char *params, struct rte_tel_data *d);
-tel_show_fn tel_config, tel_port, tel_impair, tel_engine, tel_capture, tel_cm, tel_memory, tel_handover, tel_session, tel_qp, tel_cq, tel_mr;
+tel_show_fn tel_config, tel_port, tel_impair, tel_engine, tel_capture, tel_cm, tel_memory, tel_handover, tel_session, tel_qp, tel_move, tel_cq, tel_mr;
 
 /** Answer queries about @p c from now on, unless another control is being answered for already. */
 void telemetry_start(struct control *c);

@@ -2,7 +2,10 @@
 /* Telemetry: QPs. */
 #include <arpa/inet.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "control/obj/obj_qp_priv.h"
+#include "control/observe/inspect_priv.h"
 #include "control/observe/telemetry_priv.h"
 
 enum { EVENTS_SHOWN = 32 };
@@ -146,5 +149,50 @@ tel_qp(struct control *c, const char *params, struct rte_tel_data *d)
 	if (qp.v.recv_cq.size > 0)
 		tel_cq_view(tel_dict(d, "recv_cq_state"), &qp.v.recv_cq);
 	add_events(c, d, qp.v.qpn);
+	return 0;
+}
+
+static void
+add_moves(const struct control *c, struct rte_tel_data *d)
+{
+	rte_tel_data_add_dict_uint(d, "moved", c->moves.done);
+	rte_tel_data_add_dict_uint(d, "refused", c->moves.refused);
+	rte_tel_data_add_dict_uint(d, "last_pause_ns", c->moves.last_ns);
+	rte_tel_data_add_dict_uint(d, "longest_pause_ns", c->moves.longest_ns);
+}
+
+int
+tel_move(struct control *c, const char *params, struct rte_tel_data *d)
+{
+	const char *comma = strchr(params, ','), *why;
+	uint64_t number, engine, pause_ns;
+	char qpn[16], text[128];
+	struct session *s;
+	struct obj_qp *qp;
+	int rc;
+
+	if (params[0] == '\0') {
+		rte_tel_data_start_dict(d);
+		add_moves(c, d);
+		return 0;
+	}
+	if (comma == NULL || (size_t)(comma - params) >= sizeof(qpn))
+		return tel_error(d, "QPN,ENGINE");
+	snprintf(qpn, sizeof(qpn), "%.*s", (int)(comma - params), params);
+	if (!tel_number(qpn, &number) || !tel_number(comma + 1, &engine) || engine > UINT32_MAX)
+		return tel_error(d, "QPN,ENGINE");
+	qp = number <= UINT32_MAX ? inspect_find_one(c, INSPECT_QP, (uint32_t)number, &s) : NULL;
+	if (qp == NULL)
+		return tel_gone(d, "QP", qpn);
+	rc = obj_qp_move(s, qp, (unsigned int)engine, &pause_ns, &why);
+	if (rc != 0) {
+		snprintf(text, sizeof(text), "QP %#x stays at engine %u: %s", qp->qpn, qp->engine, why);
+		return tel_error(d, text);
+	}
+	rte_tel_data_start_dict(d);
+	rte_tel_data_add_dict_uint(d, "qpn", qp->qpn);
+	rte_tel_data_add_dict_uint(d, "engine", qp->engine);
+	rte_tel_data_add_dict_uint(d, "pause_ns", pause_ns);
+	add_moves(c, d);
 	return 0;
 }

@@ -61,6 +61,7 @@ static const struct {
 	{ "/uroce/config", 0 },  { "/uroce/port", 0 },	 { "/uroce/engine", 0 },	   { "/uroce/session", 0 },
 	{ "/uroce/qp", 0 },	     { "/uroce/cq", 0 },	 { "/uroce/mr", 0 },	   { "/uroce/cm", 0 },
 	{ "/uroce/handover", 0 }, { "/uroce/memory", 0 },  { "/uroce/capture", 1 }, { "/uroce/impair", 2 },	   { "/uroce/rows", 0 },
+	{ "/uroce/move", 1 },
 	{ "/uroce/telemetry", 0 }, { "/", 0 },		 { "/ethdev/list", 0 },	   { "/ethdev/stats", 0 },
 	{ "/ethdev/xstats", 0 }, { "/ethdev/info", 0 },	 { "/ethdev/link_status", 0 },
 };

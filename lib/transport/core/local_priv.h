@@ -17,7 +17,7 @@
 #ifndef UROCE_TP_LOCAL_H
 #define UROCE_TP_LOCAL_H
 
-#include "transport/core/types_priv.h"
+#include "transport/core/held_priv.h"
 
 enum {
 	TP_LOCAL_MAX = TP_TX_MAX,  /**< packets by reference that wait */
@@ -49,7 +49,7 @@ local_reaches(const struct transport *tp, const struct qp *qp)
 	if (tp->locals == NULL || qp->service != WIRE_RC)
 		return false;
 	peer = qp_table_get(tp->c.sh.qps, qp->path.dest_qpn);
-	return peer != NULL && peer->tp == tp;
+	return peer != NULL && qp_transport(peer) == tp;
 }
 
 /** @return the next free packet, with the headers of @p t; NULL: there is none. It waits for delivery when local_add() is called. */

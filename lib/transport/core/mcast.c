@@ -7,6 +7,7 @@
  * needs more room is replaced by a larger copy. Groups name QPs by number: one that was destroyed is not found.
  */
 #include "base/container_of.h"
+#include "transport/core/held_priv.h"
 #include "transport/core/tx_priv.h"
 #include "transport/core/mcast_priv.h"
 
@@ -217,8 +218,7 @@ copy_to(struct transport *tp, const struct qp *qp, uint16_t port, const struct w
 	m->data_len = (uint16_t)bytes;
 	m->pkt_len = bytes;
 	m->port = port;
-	tp->counters.rx_handoff++;
-	tp->c.handoff(tp->c.arg, qp->tp->c.engine, port, m, true);
+	held_or_handoff(tp, qp, port, m, true);
 }
 
 void
@@ -243,7 +243,7 @@ mcast_rx(struct transport *tp, uint16_t port, const struct wire_pkt *p, mcast_de
 		qp = qpn != 0 ? qp_table_get(tp->c.sh.qps, qpn) : NULL;
 		if (qp == NULL)
 			continue;
-		if (qp->tp == tp)
+		if (qp_transport(qp) == tp)
 			deliver(tp, qp, port, p);
 		else
 			copy_to(tp, qp, port, p);

@@ -62,6 +62,22 @@ share_take(struct transport *tp, struct qp *qp, enum tp_pool id, struct pool *po
 	return item;
 }
 
+/**
+ * Lend @p s an item for a QP that had it already, in another transport or before a restart. A share that then had what others have given back
+ * since gets it again: limits apply to what is taken from now on. @return NULL: the pool is empty.
+ */
+static inline void *
+share_lend(struct transport *tp, struct share *s, enum tp_pool id, struct pool *pool)
+{
+	void *item = pool_get(pool);
+
+	if (item == NULL)
+		return NULL;
+	tp->reserve[id].left -= s->held[id] < tp->reserve[id].each;
+	s->held[id]++;
+	return item;
+}
+
 /** Take back an item that a QP of @p s has. */
 static inline void
 share_return(struct transport *tp, struct share *s, enum tp_pool id, struct pool *pool, void *item)

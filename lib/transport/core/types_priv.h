@@ -7,7 +7,7 @@
  * Ownership:
  *
  * - A struct transport and every QP and SRQ in it are accessed only by their engine's thread. Other engines may read
- *   two fields of a QP between table look-up and quiescent state: qpn and tp (never written after creation).
+ *   two fields of a QP between table look-up and quiescent state: qpn (never written after creation) and tp, by qp_transport().
  * - A CQ has several producers if it was made `multi`; its fields say which are atomic.
  * - The header of each part of lib/transport says which struct inside a QP it owns: sched_priv.h, req/, resp_priv.h,
  *   path_priv.h, event_log_priv.h.
@@ -340,8 +340,8 @@ struct qp_diagnosis {
 };
 
 struct qp {
-	/* Identity. tp and qpn are read by other engines and never change after creation. */
-	struct transport *tp;
+	/* Identity. tp and qpn are read by other engines; qpn never changes after creation. */
+	struct transport *tp;  /**< NULL: the QP moves to another engine (move.h). Written by the engine that it leaves, and by the one it arrives at */
 	uint32_t qpn;
 	uint8_t type;          /**< enum uroce_qp_type */
 	uint8_t service;       /**< enum wire_service whose rules apply: RC for XRC too */
@@ -373,6 +373,18 @@ struct qp {
 };
 
 TAILQ_HEAD(tp_qp_list, qp);
+
+/** A packet for a QP that is on its way to another transport. */
+struct tp_held {
+	struct rte_mbuf *m;
+	const struct qp *qp;
+	uint16_t port;
+	bool trusted; /**< its ICRC has been checked */
+};
+struct tp_held_list {
+	uint32_t n;
+	struct tp_held e[TP_HELD];
+};
 
 /** The pools of a transport. */
 enum tp_pool { TP_POOL_INFLIGHT = 0, TP_POOL_READS, TP_POOL_SGES, TP_POOL_SCOREBOARDS, TP_POOL_REORDERS, TP_POOL_REORDER_PKTS,
@@ -453,6 +465,7 @@ struct transport {
 	TAILQ_HEAD(, tp_copy) blocked;   /**< of QPs with received packets whose copies could not begin */
 	TAILQ_HEAD(, tp_copy_job) copies; /**< those for which QPs wait, the oldest first */
 	struct tp_diag *diag;            /**< log of rare events */
+	struct tp_held_list held;        /**< packets for QPs that are on their way (core/held_priv.h) */
 	struct tp_locals *locals;        /**< packets by reference (core/local_priv.h), or NULL: the transport has none */
 	struct tp_txvec loop;
 	struct tp_txvec tx[];

@@ -14,28 +14,11 @@
 #include "transport/record/record_priv.h"
 #include "transport/resp/resp_priv.h"
 
-/*
- * Lend what the QP had when it was saved. A share that then had what others have given back since it took it gets it again: limits apply to what
- * is taken from now on.
- */
-static void *
-lend_again(struct transport *tp, struct qp *qp, enum tp_pool id, struct pool *pool)
-{
-	struct share *s = qp->share;
-	void *item = pool_get(pool);
-
-	if (item == NULL)
-		return NULL;
-	tp->reserve[id].left -= s->held[id] < tp->reserve[id].each;
-	s->held[id]++;
-	return item;
-}
-
 static bool
 restore_wqes(struct transport *tp, struct qp *qp, const struct qp_record *r, const struct qp_record_wqe *w)
 {
 	if (r->nb_wqes > TP_INFLIGHT_OWN) {
-		struct tp_swqe *big = lend_again(tp, qp, TP_POOL_INFLIGHT, &tp->inflight_blocks);
+		struct tp_swqe *big = share_lend(tp, qp->share, TP_POOL_INFLIGHT, &tp->inflight_blocks);
 
 		if (big == NULL)
 			return false;
@@ -63,7 +46,7 @@ restore_results(struct transport *tp, struct qp *qp, const struct qp_record *r, 
 	}
 	if (r->nb_reads == 0)
 		return true;
-	qp->resp.reads = lend_again(tp, qp, TP_POOL_READS, &tp->read_blocks);
+	qp->resp.reads = share_lend(tp, qp->share, TP_POOL_READS, &tp->read_blocks);
 	for (uint32_t i = 0; i < r->nb_reads && qp->resp.reads != NULL; i++) {
 		const struct qp_record_read *s = &parts->reads[i];
 
@@ -86,7 +69,7 @@ restore_receive(struct transport *tp, struct qp *qp, const struct qp_record *r, 
 		w->sge = ((const struct ring_rq_wqe *)ring_slot(&qp->rcv.rq, r->rq_counter - 1))->sge;
 		return true;
 	}
-	if (r->nb_sges > 1 && (copy = lend_again(tp, qp, TP_POOL_SGES, &tp->sge_blocks)) == NULL)
+	if (r->nb_sges > 1 && (copy = share_lend(tp, qp->share, TP_POOL_SGES, &tp->sge_blocks)) == NULL)
 		return false;
 	for (uint32_t i = 0; i < r->nb_sges; i++)
 		copy[i] = (struct ring_sge){ .addr = parts->sges[i].addr, .length = parts->sges[i].length, .lkey = parts->sges[i].lkey };

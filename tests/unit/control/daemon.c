@@ -23,11 +23,14 @@
 #include <rte_ring.h>
 
 #include "control/core/closer_priv.h"
+#include "control/obj/obj_qp_priv.h"
+#include "control/observe/inspect_priv.h"
 #include "daemon.h"
 #include "uroce/stack.h"
 
 enum { WIRE_PACKETS = 1024 };
 
+unsigned int daemon_engines = 1;
 static struct rte_ring *to_daemon, *from_daemon;
 static struct uroce *stack;
 static struct sigaction sigbus_action;
@@ -35,7 +38,22 @@ static struct sigaction sigbus_action;
 static int
 run_engine(void *arg)
 {
-	return uroce_engine_run(arg, 0);
+	return uroce_engine_run(arg, rte_lcore_id() - 1);
+}
+
+static void
+run_engines(void)
+{
+	for (unsigned int i = 0; i < daemon_engines; i++)
+		assert_int_equal(rte_eal_remote_launch(run_engine, stack, i + 1), 0);
+}
+
+static void
+stop_engines(void)
+{
+	for (unsigned int i = 0; i < daemon_engines; i++)
+		uroce_engine_stop(stack, i);
+	rte_eal_mp_wait_lcore();
 }
 
 static void
@@ -44,7 +62,7 @@ start_eal(const char *program)
 	static char prefix[32];
 	char *argv[] = { (char *)(uintptr_t)program,
 			 "--lcores",
-			 "0@0,1@0",
+			 daemon_engines > 1 ? "0@0,1@0,2@0" : "0@0,1@0",
 			 "--no-huge",
 			 "-m",
 			 "200",
@@ -68,13 +86,16 @@ make_wire(void)
 	from_daemon = rte_ring_create("from_daemon", WIRE_PACKETS, SOCKET_ID_ANY, 0);
 	assert_non_null(to_daemon);
 	assert_non_null(from_daemon);
-	assert_true(rte_eth_from_rings("wire", &to_daemon, 1, &from_daemon, 1, 0) >= 0);
+	daemon_wire_again();
 }
 
 void
 daemon_wire_again(void)
 {
-	assert_true(rte_eth_from_rings("wire", &to_daemon, 1, &from_daemon, 1, 0) >= 0);
+	struct rte_ring *const none = daemon_engines > 1 ? rte_ring_create("none", WIRE_PACKETS, SOCKET_ID_ANY, 0) : NULL;
+	struct rte_ring *rx[DAEMON_ENGINES_MOST] = { to_daemon, none }, *tx[DAEMON_ENGINES_MOST] = { from_daemon, from_daemon };
+
+	assert_true(rte_eth_from_rings("wire", rx, daemon_engines, tx, daemon_engines, 0) >= 0);
 }
 
 void
@@ -89,7 +110,7 @@ daemon_start(const char *program, uint32_t max_sessions, uint32_t max_qp)
 				     socket_set,
 				     sessions_set,
 				     qp_set };
-	const struct uroce_params p = { .sets = sets, .nb_sets = sizeof(sets) / sizeof(sets[0]), .serve = true };
+	const struct uroce_params p = { .sets = sets, .nb_sets = sizeof(sets) / sizeof(sets[0]), .nb_engines = daemon_engines, .serve = true };
 
 	signal(SIGPIPE, SIG_IGN);
 	start_eal(program);
@@ -101,7 +122,7 @@ daemon_start(const char *program, uint32_t max_sessions, uint32_t max_qp)
 	if (stack == NULL)
 		fail_msg("%s", err);
 	sigaction(SIGBUS, NULL, &sigbus_action);
-	assert_int_equal(rte_eal_remote_launch(run_engine, stack, 1), 0);
+	run_engines();
 	if (uroce_control_start(stack, err) != 0)
 		fail_msg("%s", err);
 }
@@ -112,12 +133,30 @@ daemon_stop(void)
 	struct rte_mbuf *m;
 
 	uroce_shutdown(stack);
-	uroce_engine_stop(stack, 0);
-	rte_eal_mp_wait_lcore();
+	stop_engines();
 	while ((m = daemon_wire_take(0)) != NULL)
 		rte_pktmbuf_free(m);
 	uroce_destroy(stack);
 	rte_eal_cleanup();
+}
+
+int
+daemon_move(uint32_t qpn, unsigned int engine, uint64_t *pause_ns)
+{
+	struct control *c = stack->control;
+	const char *why = "";
+	struct session *s;
+	struct obj_qp *qp;
+	int rc = ENOENT;
+
+	control_lock(c);
+	qp = inspect_find_one(c, INSPECT_QP, qpn, &s);
+	if (qp != NULL)
+		rc = obj_qp_move(s, qp, engine, pause_ns, &why);
+	control_unlock(c);
+	if (rc != 0 && rc != ENOENT)
+		assert_string_not_equal(why, "");
+	return rc;
 }
 
 struct uroce *
@@ -127,8 +166,7 @@ daemon_hold(void)
 	control_hold(stack->control, true);
 	while (!control_is_settled(stack->control))
 		control_turn(stack->control, 1);
-	uroce_engine_stop(stack, 0);
-	rte_eal_mp_wait_lcore();
+	stop_engines();
 	control_turn(stack->control, 0);
 	return stack;
 }
@@ -139,7 +177,7 @@ daemon_go_on(void)
 	char err[UROCE_ERR_BYTES];
 
 	control_hold(stack->control, false);
-	assert_int_equal(rte_eal_remote_launch(run_engine, stack, 1), 0);
+	run_engines();
 	assert_int_equal(uroce_control_start(stack, err), 0);
 }
 
@@ -395,9 +433,9 @@ peer_open(struct peer *p)
 	p->async_fd = fds[3];
 	p->uffd = fds[4];
 	p->dev = r.device_open;
-	assert_int_equal(p->dev.nb_engines, 1);
+	assert_int_equal(p->dev.nb_engines, daemon_engines);
 	assert_int_equal(p->dev.have_uffd, p->uffd >= 0);
-	p->db = mmap(NULL, p->dev.db_stride, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
+	p->db = mmap(NULL, p->dev.nb_engines * p->dev.db_stride, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
 	assert_ptr_not_equal(p->db, MAP_FAILED);
 	close(fds[1]);
 }
@@ -411,7 +449,7 @@ peer_close(struct peer *p)
 	close(p->mem_fd);
 	if (p->uffd >= 0)
 		close(p->uffd);
-	munmap(p->db, p->dev.db_stride);
+	munmap(p->db, p->dev.nb_engines * p->dev.db_stride);
 }
 
 void

@@ -20,6 +20,10 @@ struct daemon_counts {
 	unsigned int fds;  /**< open in the process */
 };
 
+enum { DAEMON_ENGINES_MOST = 2 };
+/** Engines of the daemon; to be set before it is started. */
+extern unsigned int daemon_engines;
+
 struct CMUnitTest;
 /**
  * For main(): run @p n tests with one daemon for all of them.
@@ -37,6 +41,8 @@ const char *daemon_socket(void);
 /** Stop serving and running the engine, as a daemon does that hands its programs to another one; and go on. */
 struct uroce *daemon_hold(void);
 void daemon_go_on(void);
+/** Move a QP to another engine. @return as obj_qp_move(), or ENOENT. */
+int daemon_move(uint32_t qpn, unsigned int engine, uint64_t *pause_ns);
 struct daemon_counts daemon_counts(void);
 /** cmocka puts its own handlers of signals in place for each test: give SIGBUS back to the daemon. */
 void daemon_take_sigbus(void);

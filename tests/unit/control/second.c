@@ -28,7 +28,9 @@ second_make(struct stream_in *in)
 	char socket_set[80], ethdev_set[64], name[16], err[UROCE_ERR_BYTES];
 	const char *const sets[] = { ethdev_set, "port uroce0.addresses=198.18.0.1/24 fd00:18::1/64",
 				     "port uroce0.pkeys=0xffff 0x8001", "daemon.mbufs=2047", "daemon.telemetry=off", socket_set };
-	const struct uroce_params p = { .sets = sets, .nb_sets = sizeof(sets) / sizeof(sets[0]), .serve = true };
+	const struct uroce_params p = { .sets = sets, .nb_sets = sizeof(sets) / sizeof(sets[0]), .nb_engines = daemon_engines,
+					.serve = true };
+	struct rte_ring *queues[2];
 	const struct stack_host host = { .resumes = true, .resume = in };
 	struct uroced_config *conf = calloc(1, sizeof(*conf));
 	struct uroce *u;
@@ -39,7 +41,8 @@ second_make(struct stream_in *in)
 	/* A name of its own for each, since a daemon frees the ethdev, but not the device. */
 	snprintf(name, sizeof(name), "second%u", ++made);
 	snprintf(ethdev_set, sizeof(ethdev_set), "port uroce0.ethdev=net_ring_%s", name);
-	assert_true(rte_eth_from_rings(name, &wire, 1, &wire, 1, 0) >= 0);
+	queues[0] = queues[1] = wire;
+	assert_true(rte_eth_from_rings(name, queues, daemon_engines, queues, daemon_engines, 0) >= 0);
 	if (config_load(NULL, sets, p.nb_sets, conf, err) != 0)
 		fail_msg("%s", err);
 	u = stack_prepare(&p, conf, -1, &host, err);

@@ -38,6 +38,7 @@ struct program {
 	struct peer p;
 	uint32_t pd, other_pd, channel, cq, srq, rc, ud, ah, dm;
 	uint32_t ud_qpn, rc_qpn, mw_key;
+	uint32_t ud_engine; /**< to which it has moved */
 	struct ctl_mr_reg_rsp converted, remote, null, of_dm;
 	struct ctl_handle id;
 	int channel_fds[2], cm_fd;
@@ -160,6 +161,7 @@ begin_queues(struct program *m)
 	r = new_qp(m, UROCE_QPT_UD, UINT32_MAX);
 	m->ud = r.qp_create.handle;
 	m->ud_qpn = r.qp_create.qpn;
+	m->ud_engine = !r.qp_create.engine;
 	for (uint32_t state = UROCE_QPS_INIT; state <= UROCE_QPS_RTS; state++)
 		ud_to(m, state);
 	q = peer_req(CTL_MCAST_ATTACH);
@@ -193,6 +195,8 @@ begin_cm(struct program *m)
 static void
 begin(struct program *m)
 {
+	uint64_t ns;
+
 	*m = (struct program){ .cm_fd = -1 };
 	peer_open(&m->p);
 	m->other_pd = peer_pd(m->p.sock);
@@ -201,6 +205,7 @@ begin(struct program *m)
 	assert_int_equal(peer_handle(m->p.sock, CTL_PD_FREE, m->other_pd), 0);
 	begin_memory(m);
 	begin_queues(m);
+	assert_int_equal(daemon_move(m->ud_qpn, m->ud_engine, &ns), 0);
 	begin_cm(m);
 }
 
@@ -240,7 +245,7 @@ check_objects(struct program *m)
 	q.handle.handle = m->srq;
 	assert_int_equal(simple(m, q).srq_query.limit, 3);
 	assert_int_equal(mcast_table_attached(second->sh.mcasts), 1);
-	assert_non_null(qp_table_get(second->sh.qps, m->ud_qpn));
+	assert_int_equal(qp_engine(qp_table_get(second->sh.qps, m->ud_qpn)), m->ud_engine);
 	assert_non_null(qp_table_get(second->sh.qps, m->rc_qpn));
 	assert_non_null(mr_get(second->sh.mrs, m->converted.lkey)->host);
 	assert_null(mr_get(second->sh.mrs, m->remote.lkey)->host);
@@ -543,5 +548,6 @@ main(void)
 		cmocka_unit_test(damaged_records_harm_nobody_else),
 	};
 
+	daemon_engines = 2;
 	return DAEMON_TESTS(tests, 16, 64, NULL);
 }

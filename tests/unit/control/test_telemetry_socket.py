@@ -162,6 +162,8 @@ def of_another_user(path):
                 clients[0].refused('/uroce/capture,stop', 'only root')
                 clients[0].refused('/uroce/impair,uroce0,loss=0.5', 'only root')
                 clients[0].refused('/uroce/impair,uroce0,none', 'only root')
+                clients[0].refused('/uroce/move,17,0', 'only root')
+                assert clients[0].ask('/uroce/move')['moved'] == 0
                 assert clients[0].ask('/uroce/capture')['running'] == 'no'
                 assert clients[1].ask('/uroce/qp')['all'] == 0
             os._exit(0)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "transport/move.h"
 #include "util.h"
 
 struct transport {
@@ -280,4 +281,83 @@ rig_down(struct rig *r, unsigned int n)
 	assert_int_equal(rte_mempool_in_use_count(r->sh.pool), 0);
 	rte_mempool_free(r->sh.pool);
 	free(r->sh.qsbr);
+}
+
+/* ---- QPs that move: test_path.c has them, with the real transport ---- */
+bool
+qp_is_at(const struct qp *qp, const struct transport *tp)
+{
+	return true;
+}
+
+int
+qp_engine_now(const struct qp *qp)
+{
+	return -1;
+}
+
+struct qp_move *
+qp_move_create(struct qp *qp, struct transport *to, struct share *share)
+{
+	return NULL;
+}
+
+int
+qp_move_reserve(struct qp_move *m)
+{
+	abort();
+}
+
+int
+qp_move_check(struct qp_move *m, struct transport *from, uint64_t now_ns)
+{
+	abort();
+}
+
+void
+qp_move_leave(struct qp_move *m, struct transport *from)
+{
+	abort();
+}
+
+void
+qp_move_take_held(struct qp_move *m, struct transport *from)
+{
+	abort();
+}
+
+bool
+qp_move_may_arrive(const struct qp_move *m, uint64_t now_ns)
+{
+	abort();
+}
+
+void
+qp_move_arrive(struct qp_move *m, uint64_t now_ns)
+{
+	abort();
+}
+
+void
+qp_move_run_held(struct qp_move *m, uint64_t now_ns)
+{
+	abort();
+}
+
+void
+transport_held_forward(struct transport *tp)
+{
+	abort();
+}
+
+uint64_t
+qp_move_pause(const struct qp_move *m)
+{
+	abort();
+}
+
+void
+qp_move_destroy(struct qp_move *m)
+{
+	abort();
 }

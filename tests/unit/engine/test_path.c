@@ -4,6 +4,7 @@
  * The whole way of an RDMA WRITE in one process: a program's rings and doorbell, its engine, a wire made of rings,
  * the peer's engine, the peer's memory, and the completion. Real transport, engines on threads of their own.
  */
+#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -40,7 +41,7 @@ struct host {
 /** What a program has, and the daemon's objects for it. */
 struct program {
 	struct host *host;
-	struct engine *engine;
+	struct engine *engine, *home; /**< home: whose doorbell it rings */
 	struct engine_session *session;
 	struct ring_db *db;
 	int kick_fd;
@@ -183,7 +184,8 @@ destroy_msg(struct engine *e, void *arg, uint64_t now_ns)
 {
 	struct program *p = arg;
 
-	engine_session_set_qp(p->session, 0, NULL);
+	if (p->engine == p->home)
+		engine_session_set_qp(p->session, 0, NULL);
 	qp_destroy(engine_transport(e), p->qp);
 	return 0;
 }
@@ -197,7 +199,7 @@ program_up(struct program *p, struct host *h, unsigned int engine)
 
 	memset(p, 0, sizeof(*p));
 	p->host = h;
-	p->engine = h->engines[engine];
+	p->engine = p->home = h->engines[engine];
 	p->db = zeroed(sizeof(*p->db));
 	p->kick_fd = eventfd(0, EFD_CLOEXEC);
 	assert_true(p->kick_fd >= 0);
@@ -221,8 +223,10 @@ program_up(struct program *p, struct host *h, unsigned int engine)
 static void
 program_down(struct program *p)
 {
+	if (p->engine != p->home)
+		engine_session_forget_qp(p->home, p->engine, p->session, 0);
 	engine_call(p->engine, destroy_msg, p);
-	engine_session_remove(p->engine, p->session);
+	engine_session_remove(p->home, p->session);
 	rcu_wait(p->host->sh.qsbr);
 	assert_int_equal(cq_users(p->cq), 0);
 	cq_destroy(p->cq);
@@ -448,6 +452,159 @@ packets_received_by_the_wrong_engine_are_handed_over(void **state)
 	host_end(&h[1]);
 }
 
+/* ---- QPs that move ---- */
+enum { MOVES = 300, MOVERS_NAP_US = 30, IDLE_NAP_US = 300 };
+
+/** A thread that moves the QPs of two programs to and fro. */
+struct mover {
+	struct program *p[2];
+	_Atomic bool end;
+	_Atomic uint32_t moves, failed;
+	uint64_t shortest_ns;
+	pthread_t thread;
+};
+
+static void
+move_once(struct mover *m, struct program *p)
+{
+	struct host *h = p->host;
+	struct engine *to = h->engines[p->engine == h->engines[0]];
+	const struct engine_move q = { .qp = p->qp, .home = p->home, .session = p->session, .slot = 0 };
+	uint64_t ns;
+
+	if (engine_move_qps(p->engine, to, &q, 1, &ns) != 0) {
+		m->failed++;
+		return;
+	}
+	p->engine = to;
+	m->moves++;
+	m->shortest_ns = RTE_MIN(m->shortest_ns, ns);
+}
+
+static void *
+mover_run(void *arg)
+{
+	struct mover *m = arg;
+
+	while (!m->end) {
+		move_once(m, m->p[m->moves & 1]);
+		nap_us(MOVERS_NAP_US);
+	}
+	return NULL;
+}
+
+/** Packets that came in another order than they were sent, or were dropped on the way. */
+static uint64_t
+disorder(const struct host *h)
+{
+	uint64_t n = 0;
+
+	for (unsigned int i = 0; i < h->nb_engines; i++) {
+		const struct tp_counters *c = transport_counters(engine_transport(h->engines[i]));
+
+		n += c->out_of_sequence + c->packet_seq_err + c->implied_nak_seq_err + c->rx_held + c->rx_moving_dropped + c->rx_unknown_qp +
+		     engine_stats(h->engines[i])->handoff_dropped;
+	}
+	return n;
+}
+
+static uint64_t
+arrived(const struct host *h)
+{
+	uint64_t n = 0;
+
+	for (unsigned int i = 0; i < h->nb_engines; i++)
+		n += transport_counters(engine_transport(h->engines[i]))->qps_arrived;
+	return n;
+}
+
+/** Programs that have nothing to do for a while ring when they post: at the engine where the QP is not. */
+static void
+doorbells_are_heard(struct program *a, struct program *b)
+{
+	for (uint64_t i = 0; i < 20; i++) {
+		nap_us(IDLE_NAP_US);
+		post_write(a, b, i, 0, 64);
+		expect_success(a, i);
+	}
+}
+
+static void
+move_while_in_use(struct host *ha, struct host *hb, bool loopback)
+{
+	struct program a, b;
+	struct mover m = { .p = { &a, &b }, .shortest_ns = UINT64_MAX };
+
+	program_up(&a, ha, 0);
+	program_up(&b, hb, 1);
+	program_connect(&a, &b, loopback);
+	program_connect(&b, &a, loopback);
+	assert_int_equal(pthread_create(&m.thread, NULL, mover_run, &m), 0);
+	while (m.moves < MOVES && m.failed == 0) {
+		writes_arrive(&a, &b);
+		writes_arrive(&b, &a);
+		memset(a.mem, 0, MEM_BYTES);
+		memset(b.mem, 0, MEM_BYTES);
+		doorbells_are_heard(&a, &b);
+	}
+	m.end = true;
+	pthread_join(m.thread, NULL);
+	assert_int_equal(m.failed, 0);
+	assert_int_equal(arrived(ha) + (hb != ha ? arrived(hb) : 0), m.moves);
+	assert_int_equal(disorder(ha) + disorder(hb), 0);
+	print_message("%u moves, the shortest pause %lu ns\n", m.moves, (unsigned long)m.shortest_ns);
+	program_down(&a);
+	program_down(&b);
+}
+
+static void
+qps_move_while_packets_cross_the_wire(void **state)
+{
+	struct host h[2];
+
+	host_up(&h[0], 1, 2);
+	host_up(&h[1], 2, 2);
+	move_while_in_use(&h[0], &h[1], false);
+	host_end(&h[0]);
+	host_end(&h[1]);
+}
+
+/* They meet at an engine, where their packets go by reference, and part again. */
+static void
+qps_of_one_host_meet_and_part(void **state)
+{
+	struct host h;
+
+	host_up(&h, 1, 2);
+	move_while_in_use(&h, &h, true);
+	host_end(&h);
+}
+
+static void
+one_that_never_comes_home_is_destroyed(void **state)
+{
+	struct program a, b;
+	struct mover m = { .shortest_ns = UINT64_MAX };
+	struct host h;
+
+	host_up(&h, 1, 2);
+	program_up(&a, &h, 0);
+	program_up(&b, &h, 0);
+	program_connect(&a, &b, true);
+	program_connect(&b, &a, true);
+	move_once(&m, &a);
+	assert_int_equal(m.moves, 1);
+	assert_ptr_equal(a.engine, h.engines[1]);
+	assert_int_equal(qp_engine(a.qp), 1);
+	doorbells_are_heard(&a, &b);
+	/* Rung, and not heard any more. */
+	for (int i = 0; i < 3; i++)
+		ring_db_ring(a.db, 0);
+	program_down(&a);
+	program_down(&b);
+	host_end(&h);
+}
+
 int
 main(void)
 {
@@ -456,6 +613,9 @@ main(void)
 		cmocka_unit_test(write_to_the_same_engine_loops_back),
 		cmocka_unit_test(write_to_another_engine_is_handed_over),
 		cmocka_unit_test(packets_received_by_the_wrong_engine_are_handed_over),
+		cmocka_unit_test(qps_move_while_packets_cross_the_wire),
+		cmocka_unit_test(qps_of_one_host_meet_and_part),
+		cmocka_unit_test(one_that_never_comes_home_is_destroyed),
 	};
 
 	if (eal_up("test_engine_path") != 0)

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * QPs that move from one engine to another, and doorbells of those that are elsewhere. docs/internals/moves.md has the whole of it.
+ *
+ * A QP keeps the doorbell that its client knows, which is one of the engine where it was created, its home. While the QP is elsewhere, its place in
+ * the home's table of doorbells is empty, and a struct moved_qp is in another table beside it, so that no other doorbell pays for it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/rcu.h"
+#include "base/tsan.h"
+#include "engine/engine_priv.h"
+
+enum {
+	MOVE_TRIES = 8,              /**< to leave, if copies are under way or more has to be reserved */
+	MOVE_SENT_NS = 1000000,      /**< how long a QP that has left waits until its port has taken what it has built */
+};
+
+/* A QP with a doorbell of an engine that isn't its own. */
+struct moved_qp {
+	struct engine_msg msg;       /* to its engine: the doorbell has rung */
+	struct qp *qp;
+	_Atomic uint32_t rung;       /* 1: the message is under way */
+};
+
+struct move {
+	struct engine *from, *to;
+	const struct engine_move *qps;
+	unsigned int n;
+	struct qp_move **moves;
+	struct moved_qp **spare;     /* for those that leave their home, by QP; NULL: not needed, or used */
+	const struct rte_mbuf *last[UROCE_MAX_PORTS]; /* behind all that the QPs have built */
+	uint64_t until_ns;
+};
+
+/* ---- Doorbells ---- */
+/** [owner of the QP's engine] The doorbell has rung at its home. */
+static int
+rung_msg(struct engine *e, void *arg, uint64_t now_ns)
+{
+	struct moved_qp *q = arg;
+
+	atomic_exchange(&q->rung, 0);
+	/* One that has left since looks at its SQ when it arrives. */
+	if (qp_is_at(q->qp, e->tp))
+		qp_doorbell(e->tp, q->qp);
+	return 0;
+}
+
+bool
+moved_ring(struct engine *e, struct engine_session *s, uint32_t slot)
+{
+	struct moved_qp *q = s->moved != NULL ? s->moved[slot] : NULL;
+	struct engine *to;
+	int at;
+
+	if (q == NULL)
+		return false;
+	at = qp_engine_now(q->qp);
+	/* One that is on its way looks at its SQ when it arrives. A message that is under way has not been seen yet. */
+	if (at < 0 || atomic_exchange(&q->rung, 1) != 0)
+		return true;
+	to = e->peers[at];
+	atomic_store_explicit(&q->msg.state, MSG_QUEUED, memory_order_relaxed);
+	tsan_release(to->mailbox);
+	if (rte_ring_enqueue(to->mailbox, &q->msg) != 0) {
+		atomic_store(&q->rung, 0);
+		ring_db_ring(s->db, slot); /* again in the next turn */
+		return true;
+	}
+	e->handed_to |= UINT64_C(1) << at;
+	return true;
+}
+
+/** [owner] The QP has left its home, or is back. @return the struct that is needed no more, or NULL. */
+static struct moved_qp *
+moved_set(struct engine_session *s, uint32_t slot, struct qp *here, struct moved_qp *elsewhere)
+{
+	struct moved_qp *was = s->moved != NULL ? s->moved[slot] : NULL;
+
+	s->qps[slot] = here;
+	if (s->moved != NULL)
+		s->moved[slot] = elsewhere;
+	return was;
+}
+
+struct unset {
+	struct engine_session *s;
+	uint32_t slot;
+	struct moved_qp *was;
+};
+
+static int
+unset_msg(struct engine *e, void *arg, uint64_t now_ns)
+{
+	struct unset *u = arg;
+
+	u->was = moved_set(u->s, u->slot, NULL, NULL);
+	return 0;
+}
+
+static int
+nothing_msg(struct engine *e, void *arg, uint64_t now_ns)
+{
+	return 0;
+}
+
+void
+engine_session_forget_qp(struct engine *home, struct engine *at, struct engine_session *s, uint32_t slot)
+{
+	struct unset u = { .s = s, .slot = slot };
+
+	engine_call(home, unset_msg, &u);
+	/* Its message may still be in the other mailbox, before this one. */
+	engine_call(at, nothing_msg, NULL);
+	free(u.was);
+}
+
+struct table {
+	struct engine_session *s;
+	struct moved_qp **moved;
+};
+
+static int
+table_msg(struct engine *e, void *arg, uint64_t now_ns)
+{
+	struct table *t = arg;
+
+	t->s->moved = t->moved;
+	return 0;
+}
+
+/** @return false: no memory. */
+static bool
+has_table(struct engine *home, struct engine_session *s)
+{
+	struct table t = { .s = s };
+
+	if (s->moved != NULL)
+		return true;
+	t.moved = calloc(s->max_slots, sizeof(*t.moved));
+	if (t.moved == NULL)
+		return false;
+	engine_call(home, table_msg, &t);
+	return true;
+}
+
+static struct moved_qp *
+moved_new(struct qp *qp)
+{
+	struct moved_qp *q = calloc(1, sizeof(*q));
+
+	if (q == NULL)
+		return NULL;
+	q->qp = qp;
+	q->msg = (struct engine_msg){ .fn = rung_msg, .arg = q };
+	return q;
+}
+
+struct set {
+	struct engine_session *s;
+	uint32_t slot;
+	struct moved_qp *q;
+};
+
+static int
+set_msg(struct engine *e, void *arg, uint64_t now_ns)
+{
+	struct set *a = arg;
+
+	moved_set(a->s, a->slot, NULL, a->q);
+	return 0;
+}
+
+int
+engine_session_set_elsewhere(struct engine *home, struct engine_session *s, uint32_t slot, struct qp *qp)
+{
+	struct set a = { .s = s, .slot = slot };
+
+	if (slot >= s->max_slots)
+		return EINVAL;
+	if (!has_table(home, s) || (a.q = moved_new(qp)) == NULL)
+		return ENOMEM;
+	engine_call(home, set_msg, &a);
+	return 0;
+}
+
+/* ---- The steps of a move ---- */
+static int
+reserve_msg(struct engine *e, void *arg, uint64_t now_ns)
+{
+	struct move *v = arg;
+	int rc = 0;
+
+	for (unsigned int i = 0; i < v->n && rc == 0; i++)
+		rc = qp_move_reserve(v->moves[i]);
+	return rc;
+}
+
+/** [owner of from] Whether all can leave; then they do. */
+static int
+leave_msg(struct engine *e, void *arg, uint64_t now_ns)
+{
+	struct move *v = arg;
+	int rc = 0;
+
+	io_tx(e, now_ns);
+	for (unsigned int i = 0; i < v->n && (rc == 0 || rc == EAGAIN); i++) {
+		int why = qp_move_check(v->moves[i], e->tp, now_ns);
+
+		rc = why != 0 ? why : rc;
+	}
+	if (rc != 0)
+		return rc;
+	for (unsigned int i = 0; i < v->n; i++) {
+		const struct engine_move *q = &v->qps[i];
+
+		qp_move_leave(v->moves[i], e->tp);
+		if (q->home != e)
+			continue;
+		moved_set(q->session, q->slot, NULL, v->spare[i]);
+		v->spare[i] = NULL;
+	}
+	for (uint16_t p = 0; p < e->c.nb_ports; p++) {
+		const struct tp_txvec *tx = transport_tx(e->tp, p);
+
+		v->last[p] = tx->n != 0 ? tx->pkts[tx->n - 1] : NULL;
+	}
+	v->until_ns = now_ns + MOVE_SENT_NS;
+	return 0;
+}
+
+/** @return whether the ports have taken what the QPs had built when they left. */
+static bool
+is_sent(const struct move *v, struct engine *e)
+{
+	for (uint16_t p = 0; p < e->c.nb_ports; p++) {
+		const struct tp_txvec *tx = transport_tx(e->tp, p);
+
+		for (uint16_t i = 0; i < tx->n && v->last[p] != NULL; i++)
+			if (tx->pkts[i] == v->last[p])
+				return false;
+	}
+	return true;
+}
+
+/** [owner of from] What other engines have handed over for the QPs is here: take it. */
+static int
+take_msg(struct engine *e, void *arg, uint64_t now_ns)
+{
+	struct move *v = arg;
+
+	if (!is_sent(v, e) && now_ns < v->until_ns)
+		return EAGAIN;
+	io_rx_inside(e, now_ns);
+	qp_move_take_held(v->moves[0], e->tp);
+	return 0;
+}
+
+/** [owner of to] */
+static int
+arrive_msg(struct engine *e, void *arg, uint64_t now_ns)
+{
+	struct move *v = arg;
+
+	for (unsigned int i = 0; i < v->n; i++)
+		if (!qp_move_may_arrive(v->moves[i], now_ns))
+			return EAGAIN;
+	/* From now on the QP's packets to others of this engine, and theirs to it, may go by reference, and must not overtake frames. */
+	io_rx_inside(e, now_ns);
+	for (unsigned int i = 0; i < v->n; i++) {
+		const struct engine_move *q = &v->qps[i];
+
+		qp_move_arrive(v->moves[i], now_ns);
+		if (q->home == e)
+			v->spare[i] = moved_set(q->session, q->slot, q->qp, NULL);
+	}
+	qp_move_run_held(v->moves[0], now_ns);
+	return 0;
+}
+
+static int
+forward_msg(struct engine *e, void *arg, uint64_t now_ns)
+{
+	transport_held_forward(e->tp);
+	if (e->handed_to != 0)
+		io_handoff_done(e);
+	return 0;
+}
+
+static int
+end_msg(struct engine *e, void *arg, uint64_t now_ns)
+{
+	struct move *v = arg;
+
+	for (unsigned int i = 0; i < v->n; i++) {
+		qp_move_destroy(v->moves[i]);
+		v->moves[i] = NULL;
+	}
+	return 0;
+}
+
+/* ---- All of it ---- */
+static bool
+prepare(struct move *v)
+{
+	v->moves = calloc(v->n, sizeof(*v->moves));
+	v->spare = calloc(v->n, sizeof(*v->spare));
+	if (v->moves == NULL || v->spare == NULL)
+		return false;
+	for (unsigned int i = 0; i < v->n; i++) {
+		const struct engine_move *q = &v->qps[i];
+
+		v->moves[i] = qp_move_create(q->qp, v->to->tp, q->share);
+		if (v->moves[i] == NULL)
+			return false;
+		if (q->home != v->from)
+			continue;
+		v->spare[i] = moved_new(q->qp);
+		if (v->spare[i] == NULL || !has_table(q->home, q->session))
+			return false;
+	}
+	return true;
+}
+
+static int
+leave(struct move *v)
+{
+	int rc = EAGAIN;
+
+	for (unsigned int i = 0; i < MOVE_TRIES && (rc == EAGAIN || rc == EBUSY); i++) {
+		rc = engine_call(v->from, leave_msg, v);
+		if (rc == EAGAIN && (rc = engine_call(v->to, reserve_msg, v)) == 0)
+			rc = EAGAIN;
+	}
+	return rc == EAGAIN ? EBUSY : rc;
+}
+
+/** @return 0 or an errno value; then nothing has changed. */
+static int
+move(struct move *v)
+{
+	int rc;
+
+	/* If it sleeps, the QP needn't wait for its waking up. */
+	engine_call(v->to, nothing_msg, NULL);
+	rc = leave(v);
+	if (rc != 0)
+		return rc;
+	/* From here on it can't fail. */
+	rcu_wait(v->from->c.sh.qsbr);
+	while (engine_call(v->from, take_msg, v) == EAGAIN)
+		;
+	while (engine_call(v->to, arrive_msg, v) == EAGAIN)
+		;
+	for (unsigned int i = 0; i < UROCE_MAX_ENGINES; i++)
+		if (v->from->peers[i] != NULL && v->from->peers[i] != v->to)
+			engine_call(v->from->peers[i], forward_msg, NULL);
+	return 0;
+}
+
+int
+engine_move_qps(struct engine *from, struct engine *to, const struct engine_move *qps, unsigned int n, uint64_t *pause_ns)
+{
+	struct move v = { .from = from, .to = to, .qps = qps, .n = n };
+	int rc = ENOMEM;
+
+	UROCE_ASSERT(n > 0 && from != to);
+	*pause_ns = 0;
+	if (prepare(&v))
+		rc = move(&v);
+	if (rc == 0)
+		*pause_ns = qp_move_pause(v.moves[0]);
+	/* What has rung for a QP that is back at home has been passed on to its former engine before forward_msg(). */
+	if (v.moves != NULL)
+		engine_call(to, end_msg, &v);
+	for (unsigned int i = 0; i < n && v.spare != NULL; i++)
+		free(v.spare[i]);
+	free(v.moves);
+	free(v.spare);
+	return rc;
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* QPs of programs that move between the engines of a daemon while the programs use and destroy them, or end. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "control/core/control_priv.h"
+#include "pair.h"
+
+enum { ROUNDS = 60, IN_FLIGHT = 8 };
+
+static void
+write_through(struct pair *t, int i, uint8_t seed)
+{
+	struct ring_cqe e;
+
+	for (int k = 0; k < PAIR_BYTES; k++)
+		t->mem[k] = (uint8_t)(seed + k * 7);
+	pair_post(t, i, UROCE_WR_RDMA_WRITE, t->mem, PAIR_BYTES, t->mem + PAIR_BYTES);
+	assert_true(pair_poll(t, &e));
+	assert_int_equal(e.status, UROCE_WC_SUCCESS);
+	assert_int_equal(e.qpn, t->end[i].qp.qpn);
+	assert_memory_equal(t->mem, t->mem + PAIR_BYTES, PAIR_BYTES);
+}
+
+static void
+must_move(const struct pair *t, int i, unsigned int engine)
+{
+	uint64_t ns;
+
+	assert_int_equal(daemon_move(t->end[i].qp.qpn, engine, &ns), 0);
+}
+
+/** With messages under way, and idle ones whose doorbells ring elsewhere. */
+static void
+qps_move_to_and_fro(void **state)
+{
+	const struct moves *n = &daemon_control()->moves;
+	uint64_t before = n->done;
+	struct ring_cqe e;
+	struct pair t;
+
+	pair_open(&t, CTL_SEG_CONVERTED);
+	for (unsigned int k = 0; k < ROUNDS; k++) {
+		for (int i = 0; i < IN_FLIGHT; i++)
+			pair_post(&t, i & 1, i & 2 ? UROCE_WR_RDMA_READ : UROCE_WR_RDMA_WRITE, t.mem, PAIR_BYTES, t.mem + PAIR_BYTES);
+		must_move(&t, 0, k & 1);
+		must_move(&t, 1, k >> 1 & 1);
+		for (int i = 0; i < IN_FLIGHT; i++) {
+			assert_true(pair_poll(&t, &e));
+			assert_int_equal(e.status, UROCE_WC_SUCCESS);
+		}
+		if (k % 8 == 0)
+			usleep(2000);
+		write_through(&t, 0, (uint8_t)k);
+		write_through(&t, 1, (uint8_t)(k + 100));
+	}
+	assert_in_range(n->done - before, ROUNDS, 2 * ROUNDS);
+	assert_true(n->longest_ns >= n->last_ns && n->last_ns > 0);
+	pair_close(&t);
+}
+
+static void
+requests_find_a_qp_that_has_moved(void **state)
+{
+	struct ctl_req q = peer_req(CTL_QP_QUERY);
+	struct uroce_qp_attr a = { .qp_state = UROCE_QPS_ERR };
+	struct ring_cqe e;
+	struct ctl_rsp r;
+	struct pair t;
+
+	pair_open(&t, CTL_SEG_CONVERTED);
+	for (int i = 0; i < 2; i++)
+		must_move(&t, i, !t.end[i].qp.engine);
+	q.handle.handle = t.end[0].qp.handle;
+	peer_must(t.p.sock, &q, &r, NULL);
+	assert_int_equal(r.qp_query.attr.qp_state, UROCE_QPS_RTS);
+	pair_post_recv(&t, 0, t.mem, 64);
+	assert_int_equal(pair_modify(&t, 0, UROCE_QP_STATE, &a, &r), 0);
+	assert_true(pair_poll(&t, &e));
+	assert_int_equal(e.status, UROCE_WC_WR_FLUSH_ERR);
+	/* In ERR it flushes what is posted: this doorbell, too, is the other engine's. */
+	usleep(2000);
+	pair_post(&t, 0, UROCE_WR_RDMA_WRITE, t.mem, 64, t.mem + PAIR_BYTES);
+	assert_true(pair_poll(&t, &e));
+	assert_int_equal(e.status, UROCE_WC_WR_FLUSH_ERR);
+	assert_int_equal(peer_handle(t.p.sock, CTL_QP_DESTROY, t.end[0].qp.handle), 0);
+	assert_int_equal(daemon_counts().qps, 1);
+	pair_close(&t);
+	assert_int_equal(daemon_counts().qps, 0);
+}
+
+static void
+sessions_end_with_qps_elsewhere(void **state)
+{
+	struct daemon_counts before, after;
+
+	assert_true(daemon_wait_empty());
+	before = daemon_counts();
+	for (unsigned int k = 0; k < 8; k++) {
+		struct pair t;
+
+		pair_open(&t, CTL_SEG_CONVERTED);
+		for (int i = 0; i < 6; i++)
+			pair_post(&t, i & 1, UROCE_WR_RDMA_WRITE, t.mem, PAIR_BYTES, t.mem + PAIR_BYTES);
+		must_move(&t, 0, k & 1);
+		if (k & 2)
+			must_move(&t, 1, k >> 2 & 1);
+		pair_close(&t);
+	}
+	after = daemon_counts();
+	assert_int_equal(after.qps, before.qps);
+	assert_int_equal(after.mrs, before.mrs);
+	assert_memory_equal(&before.control, &after.control, sizeof(before.control));
+}
+
+static void
+some_stay_where_they_are(void **state)
+{
+	const struct moves *n = &daemon_control()->moves;
+	struct ctl_req q = peer_req(CTL_SRQ_CREATE);
+	uint64_t refused = n->refused, ns;
+	struct ctl_rsp r;
+	struct pair t;
+	int fd;
+
+	pair_open(&t, CTL_SEG_CONVERTED);
+	assert_int_equal(daemon_move(t.end[0].qp.qpn, 2, &ns), EINVAL);
+	assert_int_equal(daemon_move(t.end[0].qp.qpn ^ 0x800000, 0, &ns), ENOENT);
+	/* It is there already. */
+	assert_int_equal(daemon_move(t.end[0].qp.qpn, t.end[0].qp.engine, &ns), 0);
+	assert_int_equal(ns, 0);
+	q.srq_create = (struct ctl_srq_create_req){ .pd = t.pd, .max_wr = 16, .max_sge = 1 };
+	peer_must(t.p.sock, &q, &r, &fd);
+	close(fd);
+	q = peer_req(CTL_QP_CREATE);
+	q.qp_create = (struct ctl_qp_create_req){ .type = UROCE_QPT_RC, .pd = t.pd, .send_cq = t.cq.handle, .recv_cq = t.cq.handle,
+						  .srq = r.srq_create.handle, .cap = { 4, 0, 1, 0, 0 } };
+	peer_must(t.p.sock, &q, &r, &fd);
+	close(fd);
+	assert_int_equal(daemon_move(r.qp_create.qpn, !r.qp_create.engine, &ns), EOPNOTSUPP);
+	assert_int_equal(n->refused, refused + 1);
+	pair_close(&t);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(qps_move_to_and_fro),
+		cmocka_unit_test(requests_find_a_qp_that_has_moved),
+		cmocka_unit_test(sessions_end_with_qps_elsewhere),
+		cmocka_unit_test(some_stay_where_they_are),
+	};
+
+	daemon_engines = 2;
+	return DAEMON_TESTS(tests, 100, 1000, NULL);
+}

@@ -1,0 +1,116 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""uroce move: QPs of running programs move to and fro between the engines of both hosts: no completion in error, no wrong byte.
+
+  tests/verbs/test_moves.py            half a minute
+  tests/verbs/test_moves.py --long     ten times as many moves
+"""
+
+import os
+import subprocess
+import sys
+import time
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
+                os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../scripts')]
+
+from labs import LAB, TestLab, lab_command, main, raised  # noqa: E402
+from uroce_lab import LabError, daemon, telemetry  # noqa: E402
+
+VERIFY = os.path.join(daemon.build_dir(), 'tests/verbs/verify')
+LONG = '--long' in sys.argv
+MOVES = 2000 if LONG else 200    # under each program
+PAUSE = 0.01                     # from one move to the next: an engine that isn't given its core needs longer for one
+ENGINES = 2
+SECONDS = 150
+HOSTS = ('h1', 'h2')
+DISORDER = ('out_of_sequence', 'packet_seq_err', 'implied_nak_seq_err', 'retransmitted_packets', 'rx_moving_dropped')
+
+
+class Moves(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        raised.add(f'm{os.getpid()}')
+        cls.lab = TestLab(f'm{os.getpid()}', ('--engines', str(ENGINES)))
+
+    @classmethod
+    def tearDownClass(cls):
+        lab_command('down', '--name', cls.lab.name)
+        raised.discard(cls.lab.name)
+
+    def ask(self, host, command):
+        return telemetry.ask(self.lab.data, self.lab.hosts[host], command)
+
+    def count(self, names):
+        seen = dict.fromkeys(names, 0)
+        for host in HOSTS:
+            for engine in range(ENGINES):
+                counters = self.ask(host, f'/uroce/engine,{engine}')['transport']
+                for name in names:
+                    seen[name] += counters[name]
+        return seen
+
+    def move_all(self, process, moves):
+        """Until so many have moved or the programs have ended. @return (moved, pauses in ns)"""
+        pauses = []
+        while len(pauses) < moves and process.poll() is None:
+            for host in HOSTS:
+                for number in self.ask(host, '/uroce/qp,state=RTS')['numbers']:
+                    try:
+                        now = self.ask(host, f'/uroce/qp,{number}')['engine']
+                        moved = self.ask(host, f'/uroce/move,{number},{1 - now}')
+                    except (LabError, KeyError):
+                        continue            # its program has destroyed it
+                    self.assertEqual(moved['engine'], 1 - now)
+                    pauses.append(moved['pause_ns'])
+                    time.sleep(PAUSE)
+        return pauses
+
+    def under(self, program):
+        """Move QPs while a pair of programs runs. @return what the programs said"""
+        before = self.count(DISORDER)
+        process = subprocess.Popen([LAB, 'pair', '--name', self.lab.name, *program], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, text=True)
+        for host in HOSTS:
+            self.lab.wait_sessions(host, True)
+        pauses = self.move_all(process, MOVES)
+        self.assertGreater(len(pauses), 0)
+        said = process.communicate(timeout=SECONDS)[0]
+        self.assertEqual(process.returncode, 0, said + self.lab.logs())
+        after = self.count(DISORDER)
+        pauses.sort()
+        print(f'{program[0]}: {len(pauses)} moves, pauses of {pauses[0] // 1000} to {pauses[-1] // 1000} us, half of them at most '
+              f'{pauses[len(pauses) // 2] // 1000} us;', ', '.join(f'{name} {after[name] - before[name]}' for name in DISORDER))
+        self.assertEqual(after['rx_moving_dropped'], before['rx_moving_dropped'])
+        self.assertTrue(self.lab.whole())
+        return said
+
+    def test_bandwidth(self):
+        self.under(['ib_write_bw', '-d', 'uroce0', '-q', '16', '-D', '60' if LONG else '10'])
+
+    def test_latency(self):
+        self.under(['ib_send_lat', '-d', 'uroce0', '-D', '60' if LONG else '6'])
+
+    def test_every_byte_is_right(self):
+        said = self.under([VERIFY, '-n', '8000' if LONG else '800', '-u', '16'])
+        self.assertEqual(said.count('were right'), 2, said)
+
+    def test_an_engine_is_left_without_qps(self):
+        process = subprocess.Popen([LAB, 'pair', '--name', self.lab.name, 'ib_write_bw', '-d', 'uroce0', '-q', '4', '-D', '8'],
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        try:
+            end = time.monotonic() + SECONDS
+            while len(numbers := self.ask('h2', '/uroce/qp,state=RTS')['numbers']) < 4 and time.monotonic() < end:
+                time.sleep(0.1)
+            for number in numbers:
+                self.ask('h2', f'/uroce/move,{number},0')
+            self.assertEqual([self.ask('h2', f'/uroce/engine,{engine}')['depths']['qps'] for engine in range(ENGINES)], [4, 0])
+        finally:
+            said = process.communicate(timeout=SECONDS)[0]
+        self.assertEqual(process.returncode, 0, said)
+
+
+if __name__ == '__main__':
+    sys.exit(main([word for word in sys.argv if word != '--long']))
