@@ -6,6 +6,7 @@
   tests/verbs/test_moves.py --long     ten times as many moves
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -17,8 +18,10 @@ sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
                 os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../scripts')]
 
 from labs import LAB, TestLab, lab_command, main, raised  # noqa: E402
+from schemas import fits  # noqa: E402
 from uroce_lab import LabError, daemon, telemetry  # noqa: E402
 
+UROCE = os.path.join(daemon.build_dir(), 'app/uroce/uroce')
 VERIFY = os.path.join(daemon.build_dir(), 'tests/verbs/verify')
 LONG = '--long' in sys.argv
 MOVES = 2000 if LONG else 200    # under each program
@@ -42,6 +45,12 @@ class Moves(unittest.TestCase):
 
     def ask(self, host, command):
         return telemetry.ask(self.lab.data, self.lab.hosts[host], command)
+
+    def uroce(self, *args):
+        done = subprocess.run([UROCE, '--json', '--lab', self.lab.name, 'h2', *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=SECONDS, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        return json.loads(done.stdout)
 
     def count(self, names):
         seen = dict.fromkeys(names, 0)
@@ -105,7 +114,8 @@ class Moves(unittest.TestCase):
             while len(numbers := self.ask('h2', '/uroce/qp,state=RTS')['numbers']) < 4 and time.monotonic() < end:
                 time.sleep(0.1)
             for number in numbers:
-                self.ask('h2', f'/uroce/move,{number},0')
+                self.assertEqual(fits(self.uroce('move', str(number), '0'), 'move')['engine'], 0)
+            self.assertGreater(fits(self.uroce('move', 'show'), 'move')['moved'], 0)
             self.assertEqual([self.ask('h2', f'/uroce/engine,{engine}')['depths']['qps'] for engine in range(ENGINES)], [4, 0])
         finally:
             said = process.communicate(timeout=SECONDS)[0]
