@@ -95,6 +95,33 @@ requests_find_a_qp_that_has_moved(void **state)
 	assert_int_equal(daemon_counts().qps, 0);
 }
 
+/** Its program still has the doorbell. With meson's MALLOC_PERTURB_ an engine that looks at the QP's memory ends here. */
+static void
+doorbell_of_a_destroyed_qp_rings_for_nobody(void **state)
+{
+	const struct engine_stats *home;
+	struct ctl_qp_create_rsp qp;
+	uint64_t rung, one = 1;
+	struct pair t;
+
+	pair_open(&t, CTL_SEG_CONVERTED);
+	qp = t.end[0].qp;
+	home = engine_stats(daemon_control()->s.engines[qp.engine]);
+	must_move(&t, 0, !qp.engine);
+	/* The memory of the first is free when the second is destroyed, or soon after. */
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(peer_handle(t.p.sock, CTL_QP_DESTROY, t.end[i].qp.handle), 0);
+		usleep(2000);
+	}
+	rung = home->turns;
+	if (ring_db_ring((void *)(t.p.db + qp.engine * t.p.dev.db_stride), qp.db_slot))
+		assert_int_equal(write(t.p.kick_fd, &one, sizeof(one)), sizeof(one));
+	for (int ms = 0; home->turns < rung + 2 && ms < 1000; ms++)
+		usleep(1000);
+	assert_true(home->turns >= rung + 2);
+	pair_close(&t);
+}
+
 static void
 sessions_end_with_qps_elsewhere(void **state)
 {
@@ -154,6 +181,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(qps_move_to_and_fro),
 		cmocka_unit_test(requests_find_a_qp_that_has_moved),
+		cmocka_unit_test(doorbell_of_a_destroyed_qp_rings_for_nobody),
 		cmocka_unit_test(sessions_end_with_qps_elsewhere),
 		cmocka_unit_test(some_stay_where_they_are),
 	};
