@@ -55,7 +55,7 @@ print_members(json_object *o)
 		char *text = joined(o, key, ",");
 
 		(void)value;
-		printf("%-16s%s\n", key, text != NULL ? text : "");
+		printf("%-15s %s\n", key, text != NULL ? text : "");
 		free(text);
 	}
 	return fflush(stdout) == 0 ? 0 : EXIT_FAILED;
