@@ -114,6 +114,13 @@ class Completion(unittest.TestCase):
             self.assertEqual(sorted(offered('uroce-lab', command, '--')), told, command)
             self.assertEqual(sorted(offered('uroce', 'lab', command, '--')), told, command)
 
+    def test_bash_and_zsh_have_each_command(self):
+        commands = re.findall(r'^  (\w+)(?: .*)?\n {8}', said(PROGRAMS['uroce'], '--help'), re.M)
+        self.assertIn('doctor', commands)
+        self.assertEqual(sorted(offered('uroce', '')), sorted(commands))
+        told = read('scripts/completion/_uroce')
+        self.assertEqual([command for command in commands if not re.search(rf"^\t\t{command}:", told, re.M)], [])
+
     def test_bash_completes_settings_and_programs(self):
         for words, expected in ((('impair', 'h1', 'loss', '=', '0.01,del'), ['0.01,delay=']), (('up', '--impair', 'lo'), ['loss=']),
                                 (('up', '--wire', 'm'), ['memif']), (('impair', 'h1', 'non'), ['none']), (('pair', 'x', '--'), ['--client']),
