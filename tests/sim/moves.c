@@ -83,7 +83,7 @@ leave(struct sim_world *w, struct sim_ep *ep, struct sim_qp *q)
 							     w->cfg.pools.reorders + w->cfg.pools.reorder_pkts == 0))
 			sim_fail(w, "QP %u can't move: %d", q->id, rc);
 		qp_move_destroy(v->m);
-		world_end_turn(w, ep, v->from);
+		endpoint_end_turn(w, ep, v->from);
 		return;
 	}
 	qp_move_leave(v->m, v->from->tp);
@@ -93,7 +93,7 @@ leave(struct sim_world *w, struct sim_ep *ep, struct sim_qp *q)
 	v->q = q;
 	v->step = STEP_LEFT;
 	v->turns = 1 + (uint32_t)rng_below(&v->rng, 3);
-	world_end_turn(w, ep, v->from);
+	endpoint_end_turn(w, ep, v->from);
 }
 
 /* What the QP has built must leave its former engine first. */
@@ -126,7 +126,7 @@ arrive(struct sim_world *w, struct sim_ep *ep)
 	struct sim_moving *v = &ep->move;
 
 	/* From now on its packets to QPs of this engine, and theirs, may go by reference, and must not overtake frames. */
-	world_drain(w, ep, v->to);
+	endpoint_drain(w, ep, v->to);
 	v->q->tp = v->to->tp;
 	v->q->params.share = v->share;
 	qp_move_arrive(v->m, w->now_ns);
@@ -135,7 +135,7 @@ arrive(struct sim_world *w, struct sim_ep *ep)
 	qp_move_run_held(v->m, w->now_ns);
 	free(v->held);
 	v->held = NULL;
-	world_end_turn(w, ep, v->to);
+	endpoint_end_turn(w, ep, v->to);
 	sim_trace(w, "QP %u arrives at engine %u", v->q->id, (unsigned int)(v->to - ep->engines));
 	w->stats.moves++;
 }
@@ -147,13 +147,13 @@ next_step(struct sim_world *w, struct sim_ep *ep)
 
 	switch ((enum step)v->step) {
 	case STEP_LEFT:
-		world_drain(w, ep, v->from);
+		endpoint_drain(w, ep, v->from);
 		v->held = malloc(sizeof(*v->held));
 		if (v->held == NULL)
 			abort();
 		*v->held = v->from->tp->held;
 		qp_move_take_held(v->m, v->from->tp);
-		world_end_turn(w, ep, v->from);
+		endpoint_end_turn(w, ep, v->from);
 		v->step = STEP_TAKEN;
 		break;
 	case STEP_TAKEN:
@@ -196,7 +196,7 @@ moves_finish(struct sim_world *w, struct sim_ep *ep)
 	bool moved = ep->move.step != STEP_NONE;
 
 	if (ep->move.step == STEP_LEFT && !is_sent(&ep->move))
-		world_flush(w, ep, ep->move.from, ep->move.q->port);
+		endpoint_flush(w, ep, ep->move.from, ep->move.q->port);
 	while (ep->move.step != STEP_NONE)
 		next_step(w, ep);
 	if (moved)
