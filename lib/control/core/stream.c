@@ -166,12 +166,6 @@ stream_kind(const struct stream_in *in)
 	return in->n - in->at >= sizeof(*p) && p->magic == RECORD_MAGIC ? p->kind : 0;
 }
 
-uint16_t
-stream_version(const struct stream_in *in)
-{
-	return stream_kind(in) != 0 ? ((const struct record_head *)(in->bytes + in->at))->version : 0;
-}
-
 size_t
 stream_tail(const void *r, size_t fixed)
 {

@@ -84,8 +84,6 @@ uint16_t stream_kind(const struct stream_in *in);
 size_t stream_tail(const void *r, size_t fixed);
 /** Take descriptor @p number. @return -1: there is no such descriptor, or it was taken. */
 int stream_take_fd(struct stream_in *in, uint32_t number);
-/** @return the version of the next record, 0: there is none. */
-uint16_t stream_version(const struct stream_in *in);
 /** Nothing more is read: close the descriptors that nobody took, and free records that stream_next() made. */
 void stream_done(struct stream_in *in);
 
