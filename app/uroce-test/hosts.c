@@ -241,8 +241,10 @@ hosts_stop(void)
 		uroce_shutdown(made[i].u);
 	if (running)
 		workers_stop();
-	for (unsigned int i = nb_made; i-- > 0;)
+	for (unsigned int i = nb_made; i-- > 0;) {
 		uroce_destroy(made[i].u);
+		wires_settle();
+	}
 	nb_hosts = 0;
 	nb_made = 0;
 	wires_destroy();

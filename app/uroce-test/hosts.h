@@ -101,5 +101,10 @@ bool wires_wait(void);
 struct job *wires_switch(void);
 /** Remove the wires. The hosts' ports must be closed. */
 void wires_destroy(void);
+/**
+ * A port was closed: wait until EAL's interrupt thread has handled that at the other end, where it frees memif's memory. Until then nothing else may
+ * close the other end.
+ */
+void wires_settle(void);
 
 #endif /* UROCE_TEST_HOSTS_H */

@@ -199,14 +199,13 @@ alarm_went_off(void *arg)
 	atomic_store_explicit((_Atomic bool *)arg, true, memory_order_release);
 }
 
-/** memif uses alarms on EAL's interrupt thread to handle a disconnected peer: wait until they have run. */
-static void
-interrupts_handled(void)
+void
+wires_settle(void)
 {
 	static _Atomic bool through;
 
 	atomic_store_explicit(&through, false, memory_order_release);
-	if (rte_eal_alarm_set(LINK_WAIT_US, alarm_went_off, &through) == 0)
+	if (nb_ports > 0 && rte_eal_alarm_set(LINK_WAIT_US, alarm_went_off, &through) == 0)
 		while (!atomic_load_explicit(&through, memory_order_acquire))
 			usleep(LINK_WAIT_US);
 }
@@ -214,11 +213,10 @@ interrupts_handled(void)
 void
 wires_destroy(void)
 {
-	while (nb_ports-- > 0) {
-		if (nb_ports >= nb_hosts && pool != NULL)
-			rte_eth_dev_stop(ids[nb_ports - nb_hosts]);
-		rte_eal_hotplug_remove("vdev", ports[nb_ports]);
-		interrupts_handled();
+	for (; nb_ports > 0; nb_ports--) {
+		if (nb_ports > nb_hosts && pool != NULL)
+			rte_eth_dev_stop(ids[nb_ports - 1 - nb_hosts]);
+		rte_eal_hotplug_remove("vdev", ports[nb_ports - 1]);
+		wires_settle();
 	}
-	nb_ports = 0;
 }

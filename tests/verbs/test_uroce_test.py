@@ -23,6 +23,7 @@ from uroce_lab import daemon  # noqa: E402
 PROGRAM = os.path.join(daemon.build_dir(), 'app/uroce-test/uroce-test')
 PROMPT = 'uroce-test> '
 SECONDS = 60
+ENDS = 20                   # how often a program that ends is begun: one in three ended badly
 FAILED = 'failed'           # a line whose answer must be a refusal
 # Printed after a workload's figures if something else had its core.
 LATE = re.compile(r'^w\d+: \d+ pollers? on \d+ cores?, \d+ late turns?: .*\n?', re.MULTILINE)
@@ -636,6 +637,12 @@ class CommandLine(unittest.TestCase):
         status, output = run('start verify count 200 qps 2\nwait all\nstart churn count 5\nwait all\n', '--loopback=1')
         self.assertEqual(status, 0, output)
         self.assertRegex(output, r'verify: .* 200 ops.*all right')
+
+    def test_it_ends_well_each_time(self):
+        """memif frees its memory in an interrupt when the other end closes, and uroce-test removes the port."""
+        for _ in range(ENDS):
+            status, output = run('show port\n', '--loopback=1')
+            self.assertEqual(status, 0, output)
 
     def test_a_broken_wire_makes_a_workload_fail_and_the_status_tells(self):
         status, output = run('create pd\ncreate pd host h2\ncreate cq\ncreate cq host h2\ncreate qp pd1 cq1\n'
