@@ -128,7 +128,6 @@ static const struct op ops[CTL_OPS] = {
 	[CTL_CM_LEAVE] = { "CM_LEAVE", op_cm_leave, false, 0, ABOUT(OBJ_CM_GROUP) },
 	[CTL_CM_MIGRATE] = { "CM_MIGRATE", op_cm_migrate, false, 0 },
 	[CTL_HAND_OVER] = { "HAND_OVER", op_hand_over, false, 0 },
-	[CTL_DEVICE_EXPORT] = { "DEVICE_EXPORT", op_device_export, true, 1 },
 	[CTL_DEVICE_IMPORT] = { "DEVICE_IMPORT", op_device_import, false, 1 },
 	[CTL_PD_IMPORT] = { "PD_IMPORT", op_pd_import, true, 0, .wants_device = true },
 	[CTL_MR_IMPORT] = { "MR_IMPORT", op_mr_import, true, 0, .wants_device = true },

@@ -96,8 +96,7 @@ enum ctl_op {
 	CTL_CM_LEAVE,
 	CTL_CM_MIGRATE,
 	CTL_HAND_OVER,
-	CTL_DEVICE_EXPORT, /* at the end, so that running programs and older daemons keep their numbers */
-	CTL_DEVICE_IMPORT,
+	CTL_DEVICE_IMPORT, /* at the end, so that running programs and older daemons keep their numbers */
 	CTL_PD_IMPORT,
 	CTL_MR_IMPORT,
 	CTL_OPS,
@@ -445,8 +444,8 @@ struct ctl_mcast_req {
  * Importing: programs share PDs and MRs, as by ibv_import_device(). Whoever has a descriptor of the client's end of a session's socket may do it.
  * Nobody sends or receives on a socket that he was given: the descriptor only shows the right.
  *
- * CTL_DEVICE_EXPORT: fd 0 is the client's own end of this socket, by which the daemon recognizes it later. EINVAL: another session has shown it before.
- * CTL_DEVICE_IMPORT: fd 0 is the end of another session's socket. Reply: its device's index, in @c handle. Once in a session. From then on:
+ * CTL_DEVICE_IMPORT: fd 0 is the client's end of another session's socket. It is recognized by its name: the client has bound it, without an address
+ * (unix(7), autobind), before it connected. Reply: the other session's device's index, in @c handle. Once in a session. From then on:
  * CTL_PD_IMPORT (request: handle in the other session): a PD of this session that is the same as that one: keys and QPs of both go together. Reply:
  * handle; CTL_PD_FREE ends it. While objects of it are left, CTL_PD_FREE of the other one gets EBUSY. No memory window belongs to a PD that is shared.
  * CTL_MR_IMPORT: the key of an MR of the other session, whose PD is a shared one. It remains the other session's, which may deregister it at any time.

@@ -251,6 +251,8 @@ connect_to(const char *path, int *out)
 	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (sock < 0)
 		return errno;
+	/* The kernel chooses a name, by which the daemon knows the socket if we pass it to a program that shall import this context. */
+	(void)bind(sock, &(struct sockaddr){ .sa_family = AF_UNIX }, sizeof(sa_family_t));
 	while (connect(sock, (struct sockaddr *)&sa, sizeof(sa))) {
 		if (errno == EINTR)
 			continue;

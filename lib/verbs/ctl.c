@@ -45,7 +45,6 @@ static const char *const op_names[CTL_OPS] = {
 	[CTL_QP_OPEN] = "ibv_open_qp",
 	[CTL_CHANNEL_CREATE] = "ibv_create_comp_channel",
 	[CTL_CHANNEL_DESTROY] = "ibv_destroy_comp_channel",
-	[CTL_DEVICE_EXPORT] = "ibv_open_device",
 	[CTL_DEVICE_IMPORT] = "ibv_import_device",
 	[CTL_PD_IMPORT] = "ibv_import_pd",
 	[CTL_MR_IMPORT] = "ibv_import_mr",

@@ -140,20 +140,6 @@ bind_session(struct client_ctx *ctx, const struct client_device *d)
 	return err;
 }
 
-/* Let the daemon know our socket, so that whoever gets it as cmd_fd can import this context. An older daemon can't, which is no error. */
-static void
-allow_import(struct client_ctx *ctx)
-{
-	struct client_call c;
-
-	client_call_init(&c, CTL_DEVICE_EXPORT);
-	c.fds[0] = ctx->sock;
-	c.nb_fds = 1;
-	c.quiet = true;
-	client_call_locked(ctx, &c);
-	client_call_close_fds(&c, 0);
-}
-
 static void
 ctx_free(struct client_ctx *ctx)
 {
@@ -223,7 +209,6 @@ client_open_session(struct client_device *d, int sock, client_wait_fn wait)
 		ctx_free(ctx);
 		return client_null(err);
 	}
-	allow_import(ctx);
 	pthread_mutex_lock(&client_contexts_lock);
 	ctx->next = client_contexts;
 	client_contexts = ctx;

@@ -61,7 +61,6 @@ const struct request_shape request_shapes[REQUEST_SHAPES] = {
 	{ CTL_CM_JOIN, 1, { { AT(cm_join.id), H_ID } } },
 	{ CTL_CM_LEAVE, 1, { { AT(handle), H_GROUP } } },
 	{ CTL_CM_MIGRATE, 1, { { AT(cm_migrate.id), H_ID } } },
-	{ CTL_DEVICE_EXPORT, 0, { { 0, 0 } } },
 	{ CTL_DEVICE_IMPORT, 0, { { 0, 0 } } },
 	{ CTL_PD_IMPORT, 1, { { AT(handle), H_PD } } },
 	{ CTL_MR_IMPORT, 2, { { AT(mr_import.pd), H_PD }, { AT(mr_import.mr), H_MR } } },

@@ -116,8 +116,7 @@ struct session {
 	int db_sigbus_id;
 	struct engine_session *engine_sessions[UROCE_MAX_ENGINES];
 	struct handles db_slots[UROCE_MAX_ENGINES]; /**< maps doorbell slots to QPs */
-	uint64_t cookie;   /**< the kernel's number for the client's end of the socket, which nobody else gets; 0: not known */
-	uint64_t imported; /**< cookie of the session whose objects it may import; 0: none */
+	uint64_t imported; /**< id of the session whose objects it may import; 0: none */
 	bool qps_moved; /**< some QP has moved: one may be elsewhere than its doorbell */
 	uint64_t cost_seen, all_cost_seen; /**< of its shares, and of all, when it was last inspected */
 

@@ -1,65 +1,97 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Import: a program shares PDs and MRs of another one. It shows that it may by a descriptor of the other's end of its socket, which the other has
- * passed to it. Sockets are compared by the numbers that the kernel gives them: that asks nobody, whatever the descriptor is of.
+ * passed to it. The library binds each socket to a name that the kernel chooses (unix(7), autobind), which no other socket in its network namespace
+ * has as long as it is open. What the kernel is asked about a stranger's descriptor needs no lock, and asks nobody else.
  */
+#include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include "control/obj/obj_mr_priv.h"
 
-/** @return the kernel's number for the socket that came with a request; 0, with the request failed: none has come. */
-static uint64_t
-cookie_of(struct request *r)
-{
-	uint64_t cookie = 0;
-	socklen_t len = sizeof(cookie);
+/** What no two clients' sockets have in common. */
+struct identity {
+	struct sockaddr_un name;
+	socklen_t bytes;
+	uint64_t netns;
+};
 
-	if (r->nb_fds == 0 || getsockopt(r->fds[0], SOL_SOCKET, SO_COOKIE, &cookie, &len) != 0 || len != sizeof(cookie)) {
-		req_fail(r, EINVAL, "the descriptor must be of the socket of an open device");
-		return 0;
-	}
-	return cookie;
+static bool
+netns_of(int fd, struct identity *id)
+{
+	socklen_t len = sizeof(id->netns);
+
+	return getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &id->netns, &len) == 0 && len == sizeof(id->netns);
+}
+
+static bool
+is_named(const struct identity *id)
+{
+	return id->bytes > offsetof(struct sockaddr_un, sun_path) && id->bytes <= sizeof(id->name);
+}
+
+/** @return false: it isn't a unix socket that has a name. Of other sockets some would wait for a lock before they tell theirs. */
+static bool
+identity_of(int fd, struct identity *id)
+{
+	int domain = 0;
+	socklen_t len = sizeof(domain);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) != 0 || domain != AF_UNIX || !netns_of(fd, id))
+		return false;
+	id->bytes = sizeof(id->name);
+	return getsockname(fd, (struct sockaddr *)&id->name, &id->bytes) == 0 && is_named(id);
+}
+
+/** @return whether the client's end of the session's socket is @p id. */
+static bool
+is_of(const struct session *s, const struct identity *id)
+{
+	struct identity peer = { .bytes = sizeof(peer.name) };
+
+	return getpeername(s->sock.fd, (struct sockaddr *)&peer.name, &peer.bytes) == 0 && netns_of(s->sock.fd, &peer) &&
+	       peer.bytes == id->bytes && peer.netns == id->netns && memcmp(&peer.name, &id->name, id->bytes) == 0;
+}
+
+static const struct session *
+find_shown(struct control *c, const struct identity *id)
+{
+	const struct session *s;
+
+	TAILQ_FOREACH(s, &c->sessions, link)
+		if (is_of(s, id))
+			return s;
+	return NULL;
 }
 
 static struct session *
-find(struct control *c, uint64_t cookie)
+find(struct control *c, uint64_t id)
 {
 	struct session *s;
 
 	TAILQ_FOREACH(s, &c->sessions, link)
-		if (s->cookie == cookie)
+		if (s->id == id)
 			return s;
 	return NULL;
 }
 
 int
-op_device_export(struct session *s, struct request *r)
-{
-	uint64_t cookie = cookie_of(r);
-
-	if (cookie == 0)
-		return EINVAL;
-	if (s->cookie != 0 || find(s->control, cookie) != NULL)
-		return req_fail(r, EINVAL, "this session, or one with that socket, can be imported already");
-	s->cookie = cookie;
-	return 0;
-}
-
-int
 op_device_import(struct session *s, struct request *r)
 {
-	uint64_t cookie = cookie_of(r);
-	const struct session *of = cookie != 0 ? find(s->control, cookie) : NULL;
+	const struct session *of;
+	struct identity id;
 
-	if (cookie == 0)
-		return EINVAL;
 	if (s->imported != 0)
 		return req_fail(r, EINVAL, "this session has imported a device already");
+	if (r->nb_fds == 0 || !identity_of(r->fds[0], &id))
+		return req_fail(r, EINVAL, "the descriptor must be of the socket of an open device");
+	of = find_shown(s->control, &id);
 	if (of == NULL || of == s || of->port == NULL)
 		return req_fail(r, EINVAL, "the descriptor is of no other session with an open device");
 	if (of->device_gone)
 		return req_fail(r, EIO, "the device has gone");
-	s->imported = cookie;
+	s->imported = of->id;
 	r->rsp.handle.handle = of->port->index;
 	return 0;
 }

@@ -66,7 +66,7 @@ op_fn op_mr_null, op_dm_alloc, op_dm_free, op_dm_reg;
 /** Free device memory of which no MR is left. */
 void obj_dm_free(struct session *s, struct obj_dm *dm);
 /* ---- Import: import.c ---- */
-op_fn op_device_export, op_device_import, op_pd_import, op_mr_import;
+op_fn op_device_import, op_pd_import, op_mr_import;
 
 op_fn op_mw_alloc, op_mw_free;
 void obj_mw_destroy_all(struct session *s);

@@ -295,6 +295,8 @@ peer_connect(void)
 
 	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s", stack->conf.socket);
 	assert_true(fd >= 0);
+	/* As the library does: the kernel chooses a name. */
+	assert_int_equal(bind(fd, &(struct sockaddr){ .sa_family = AF_UNIX }, sizeof(sa_family_t)), 0);
 	if (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) != 0)
 		fail_msg("connect to %s: %s", sa.sun_path, strerror(errno));
 	return fd;

@@ -2,10 +2,12 @@
 /* A program imports the PD and the MRs of another one: what is refused, what it may do with them, what goes when. */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -14,11 +16,11 @@
 
 enum { MAX_SESSIONS = 40, MAX_QP = 100 };
 
-/** @return what the daemon says to @p op with the descriptor @p fd, or none if it is -1. */
+/** @return what the daemon says to an import with the descriptor @p fd, or none if it is -1. */
 static int
-show(int sock, uint32_t op, int fd, uint32_t *handle)
+show(int sock, int fd, uint32_t *handle)
 {
-	struct ctl_req q = peer_req(op);
+	struct ctl_req q = peer_req(CTL_DEVICE_IMPORT);
 	struct ctl_rsp r;
 	int rc = peer_call(sock, &q, &fd, fd >= 0, &r, NULL, 0);
 
@@ -63,11 +65,31 @@ window(int sock, uint32_t pd)
 	return peer_call(sock, &q, NULL, 0, &r, NULL, 0);
 }
 
+/** Names are unique in a network namespace only, and everybody may make one. */
+static void
+same_name_in_another_namespace(const struct peer *a, const struct peer *b)
+{
+	struct sockaddr_un name;
+	socklen_t bytes = sizeof(name);
+	int own = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC), fd;
+
+	assert_true(own >= 0);
+	assert_int_equal(getsockname(a->sock, (struct sockaddr *)&name, &bytes), 0);
+	if (unshare(CLONE_NEWNET) == 0) {
+		fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+		assert_int_equal(bind(fd, (struct sockaddr *)&name, bytes), 0);
+		assert_int_equal(show(b->sock, fd, NULL), EINVAL);
+		close(fd);
+		assert_int_equal(setns(own, CLONE_NEWNET), 0);
+	}
+	close(own);
+}
+
 static void
 only_the_descriptor_gives_the_right(void **state)
 {
+	int pipes[2], sockets[2], inet = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	uint32_t pd, theirs, index;
-	int pipes[2], sockets[2];
 	struct peer a, b;
 
 	peer_open(&a);
@@ -75,27 +97,24 @@ only_the_descriptor_gives_the_right(void **state)
 	theirs = peer_pd(a.sock);
 	assert_int_equal(pipe(pipes), 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets), 0);
-	/* Nothing that isn't a socket, nor a stranger's, nor one whose session hasn't shown it, nor one's own. */
-	assert_int_equal(show(b.sock, CTL_DEVICE_IMPORT, -1, NULL), EINVAL);
-	assert_int_equal(show(b.sock, CTL_DEVICE_IMPORT, pipes[0], NULL), EINVAL);
-	assert_int_equal(show(b.sock, CTL_DEVICE_IMPORT, sockets[0], NULL), EINVAL);
-	assert_int_equal(show(b.sock, CTL_DEVICE_IMPORT, a.sock, NULL), EINVAL);
-	assert_int_equal(show(b.sock, CTL_DEVICE_IMPORT, b.sock, NULL), EINVAL);
-	assert_int_equal(show(a.sock, CTL_DEVICE_EXPORT, -1, NULL), EINVAL);
-	assert_int_equal(show(a.sock, CTL_DEVICE_EXPORT, pipes[0], NULL), EINVAL);
-	assert_int_equal(show(a.sock, CTL_DEVICE_EXPORT, a.sock, NULL), 0);
-	assert_int_equal(show(a.sock, CTL_DEVICE_EXPORT, a.sock, NULL), EINVAL);
-	/* Nobody passes for another session. */
-	assert_int_equal(show(b.sock, CTL_DEVICE_EXPORT, a.sock, NULL), EINVAL);
-	assert_int_equal(show(a.sock, CTL_DEVICE_IMPORT, a.sock, NULL), EINVAL);
+	/* Nothing that isn't a socket, nor one without a name, nor a stranger's, nor one's own. */
+	assert_int_equal(show(b.sock, -1, NULL), EINVAL);
+	assert_int_equal(show(b.sock, pipes[0], NULL), EINVAL);
+	assert_int_equal(show(b.sock, sockets[0], NULL), EINVAL);
+	assert_int_equal(bind(sockets[0], &(struct sockaddr){ .sa_family = AF_UNIX }, sizeof(sa_family_t)), 0);
+	assert_int_equal(show(b.sock, sockets[0], NULL), EINVAL);
+	assert_int_equal(show(b.sock, inet, NULL), EINVAL);
+	assert_int_equal(show(b.sock, b.sock, NULL), EINVAL);
+	same_name_in_another_namespace(&a, &b);
 	/* Without the descriptor a handle is one's own. */
 	assert_int_equal(import_pd(b.sock, theirs, &pd), EINVAL);
-	assert_int_equal(show(b.sock, CTL_DEVICE_IMPORT, a.sock, &index), 0);
+	assert_int_equal(show(b.sock, a.sock, &index), 0);
 	assert_int_equal(index, 0);
-	assert_int_equal(show(b.sock, CTL_DEVICE_IMPORT, a.sock, NULL), EINVAL);
+	assert_int_equal(show(b.sock, a.sock, NULL), EINVAL);
 	for (uint32_t h = 1; h != 0; h <<= 1)
 		assert_int_equal(import_pd(b.sock, theirs ^ h, &pd), EINVAL);
 	assert_int_equal(import_pd(b.sock, theirs, &pd), 0);
+	close(inet);
 	close(pipes[0]);
 	close(pipes[1]);
 	close(sockets[0]);
@@ -116,8 +135,7 @@ what_is_shared_holds_its_owner(void **state)
 	peer_open(&b);
 	theirs = peer_pd(a.sock);
 	other = peer_pd(a.sock);
-	assert_int_equal(show(a.sock, CTL_DEVICE_EXPORT, a.sock, NULL), 0);
-	assert_int_equal(show(b.sock, CTL_DEVICE_IMPORT, a.sock, NULL), 0);
+	assert_int_equal(show(b.sock, a.sock, NULL), 0);
 	assert_int_equal(window(a.sock, other), 0);
 	assert_int_equal(import_pd(b.sock, other, &pd), EOPNOTSUPP);
 	assert_int_equal(import_pd(b.sock, theirs, &pd), 0);
@@ -153,8 +171,7 @@ keys_of_an_mr_are_good_until_its_owner_ends_it(void **state)
 
 	pair_open(&t, CTL_SEG_CONVERTED);
 	peer_open(&b);
-	assert_int_equal(show(t.p.sock, CTL_DEVICE_EXPORT, t.p.sock, NULL), 0);
-	assert_int_equal(show(b.sock, CTL_DEVICE_IMPORT, t.p.sock, NULL), 0);
+	assert_int_equal(show(b.sock, t.p.sock, NULL), 0);
 	own = peer_pd(b.sock);
 	assert_int_equal(import_mr(b.sock, own, t.mr, &mr), EINVAL);
 	assert_int_equal(import_pd(b.sock, t.pd, &pd), 0);
@@ -193,8 +210,7 @@ nothing_of_an_owner_that_has_ended_is_found(void **state)
 	peer_open(&b);
 	theirs = peer_pd(a.sock);
 	later = peer_pd(a.sock);
-	assert_int_equal(show(a.sock, CTL_DEVICE_EXPORT, a.sock, NULL), 0);
-	assert_int_equal(show(b.sock, CTL_DEVICE_IMPORT, a.sock, NULL), 0);
+	assert_int_equal(show(b.sock, a.sock, NULL), 0);
 	assert_int_equal(import_pd(b.sock, theirs, &pd), 0);
 	peer_close(&a);
 	for (int i = 0; i < 1000 && (rc = import_mr(b.sock, pd, 0, &mr)) == 0; i++)

@@ -163,9 +163,6 @@ answer(struct fake_daemon *d, int sock, const struct ctl_req *req, const int *fd
 		close(fds[0]);
 		close(fds[1]);
 		break;
-	case CTL_DEVICE_EXPORT:
-		close(fds[0]);
-		break;
 	case CTL_DEVICE_GET:
 		strcpy(rsp.device_get.name, "uroce7");
 		strcpy(rsp.device_get.netdev, "lo");
