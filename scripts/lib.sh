@@ -124,11 +124,12 @@ for target in json.load(sys.stdin):
 	ninja -C "$UROCE_BUILD" $targets || die "the build failed"
 }
 
-# hugepages_up FILE PAGES: make PAGES 2 MiB pages free. FILE says afterwards how many that added to the system's pool.
+# hugepages_up FILE PAGES [KEPT]: make PAGES 2 MiB pages free, beyond KEPT that others will take. FILE says afterwards how many that added to the
+# system's pool.
 # Status 1 with a reason on stderr if the machine refuses pages or their file system; then nothing has changed.
 hugepages_up()
 {
-	local file=$1 pages=$2 pool=/sys/kernel/mm/hugepages/hugepages-2048kB before free added=0
+	local file=$1 pages=$2 kept=${3:-0} pool=/sys/kernel/mm/hugepages/hugepages-2048kB before free added=0
 	is_root || { echo "only root can reserve hugepages" >&2; return 1; }
 	[ -r $pool/nr_hugepages ] || { echo "the kernel has no 2 MiB hugepages" >&2; return 1; }
 	if ! unshare -m mount -t hugetlbfs -o pagesize=2M none /mnt 2>/dev/null; then
@@ -136,7 +137,8 @@ hugepages_up()
 		return 1
 	fi
 	before=$(cat $pool/nr_hugepages)
-	free=$(($(cat $pool/free_hugepages) - $(cat $pool/resv_hugepages)))
+	free=$(($(cat $pool/free_hugepages) - $(cat $pool/resv_hugepages) - kept))
+	[ "$free" -ge 0 ] || free=0
 	if [ "$free" -lt "$pages" ]; then
 		if ! { echo $((before + pages - free)) >$pool/nr_hugepages; } 2>/dev/null; then
 			echo "nr_hugepages can't be changed here" >&2

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 from . import LabError, daemon, places, telemetry, wires
-from .state import Process, State, held_locks, is_root, lock
+from .state import Process, State, all_names, held_locks, is_root, lock
 
 ALL = 'all'                 # instead of a host's name
 HOSTS_MAX = 32
@@ -187,12 +187,18 @@ def make_hugepages(state):
     """Reserve pages. Each daemon mounts a hugetlbfs that nobody else sees: other DPDK programs take any they find."""
     lab = state.data
     pages = len(lab['hosts']) * (daemon.HUGE_MB // 2 + HUGEPAGES_RINGS)
-    status, reason = lib('hugepages_up', huge_file(lab), pages)
+    status, reason = lib('hugepages_up', huge_file(lab), pages, ring_hugepages())
     if status:
         note(f'ordinary pages instead of hugepages: {reason}')
         return
     lab['hugepages'] = True
     state.save()
+
+
+def ring_hugepages():
+    """@return how many pages the queues of programs may take at any time in all labs that are up: free, but not for daemons."""
+    labs = [State(name).load() for name in all_names()]
+    return sum(len(lab.data['hosts']) * HUGEPAGES_RINGS for lab in labs if lab.this_boot() and lab.data.get('hugepages'))
 
 
 def huge_file(lab):

@@ -10,7 +10,7 @@ import socket
 import time
 
 from . import LabError, daemon, telemetry
-from .lab import hosts_of, lib, note, spare_huge_file, uninterrupted
+from .lab import hosts_of, lib, note, ring_hugepages, spare_huge_file, uninterrupted
 from .state import Process, State, lock
 
 SECONDS = 60                # EAL start on a busy machine
@@ -38,7 +38,7 @@ def spare_hugepages(lab):
     if not lab['hugepages']:
         yield False
         return
-    status, reason = lib('hugepages_up', spare_huge_file(lab), daemon.HUGE_MB // 2)
+    status, reason = lib('hugepages_up', spare_huge_file(lab), daemon.HUGE_MB // 2, ring_hugepages())
     if status:
         note(f'the new uroced gets ordinary pages instead of hugepages: {reason}')
     try:

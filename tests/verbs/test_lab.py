@@ -22,8 +22,8 @@ sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
 from labs import LAB, lab_command, lab_up, main  # noqa: E402
 from schemas import fits  # noqa: E402
 from uroce_lab import LabError, pairs  # noqa: E402
-from uroce_lab.lab import huge_file  # noqa: E402
-from uroce_lab.state import State, all_names, is_root, lock  # noqa: E402
+from uroce_lab.lab import huge_file, ring_hugepages  # noqa: E402
+from uroce_lab.state import HUGEPAGES, State, all_names, is_root, lock  # noqa: E402
 
 NAME = f'l{os.getpid()}'
 OTHER = f'o{os.getpid()}'
@@ -100,6 +100,19 @@ class Locks(unittest.TestCase):
                 first.wait(1)
         with first:
             self.assertIn(b'not up', first.stdout.read())
+
+
+class Rings(unittest.TestCase):
+    @unittest.skipUnless(is_root(), 'only root has hugepages')
+    def test_each_lab_leaves_the_pages_of_the_others(self):
+        """Programs take pages for their queues whenever they like, also between the moment a daemon's are counted and its start."""
+        for name in (NAME, OTHER):
+            self.addCleanup(lab_command, 'down', '--name', name)
+            self.assertEqual(lab_command('up', '--no-one-process', '--name', name).returncode, 0)
+        with lock():
+            if not all(State(name).load().data['hugepages'] for name in (NAME, OTHER)):
+                self.skipTest('no hugepages here')
+            self.assertGreaterEqual(number_in(f'{HUGEPAGES}/free_hugepages') - number_in(f'{HUGEPAGES}/resv_hugepages'), ring_hugepages())
 
 
 class Refusals(NothingStays):
