@@ -124,31 +124,40 @@ for target in json.load(sys.stdin):
 	ninja -C "$UROCE_BUILD" $targets || die "the build failed"
 }
 
-# hugepages_up FILE PAGES [KEPT]: make PAGES 2 MiB pages free, beyond KEPT that others will take. FILE says afterwards how many that added to the
-# system's pool.
+# hugepages_kept POOL: how many pages the pool keeps. Surplus pages, which programs still use after they were taken out of the pool, go back to the
+# kernel with their last user; nr_hugepages counts them when it is read, but not when it is written.
+hugepages_kept()
+{
+	echo $(($(cat "$1/nr_hugepages") - $(cat "$1/surplus_hugepages")))
+}
+
+# hugepages_up FILE PAGES [OTHERS]: make PAGES 2 MiB pages free, beyond OTHERS that others will take. FILE says afterwards how many that added to the
+# system's pool: a pool that grows takes its surplus pages back first, and then new ones.
 # Status 1 with a reason on stderr if the machine refuses pages or their file system; then nothing has changed.
 hugepages_up()
 {
-	local file=$1 pages=$2 kept=${3:-0} pool=/sys/kernel/mm/hugepages/hugepages-2048kB before free added=0
+	local file=$1 pages=$2 others=${3:-0} pool=/sys/kernel/mm/hugepages/hugepages-2048kB kept all free added=0
 	is_root || { echo "only root can reserve hugepages" >&2; return 1; }
 	[ -r $pool/nr_hugepages ] || { echo "the kernel has no 2 MiB hugepages" >&2; return 1; }
 	if ! unshare -m mount -t hugetlbfs -o pagesize=2M none /mnt 2>/dev/null; then
 		echo "hugetlbfs can't be mounted here" >&2
 		return 1
 	fi
-	before=$(cat $pool/nr_hugepages)
-	free=$(($(cat $pool/free_hugepages) - $(cat $pool/resv_hugepages) - kept))
+	kept=$(hugepages_kept $pool)
+	all=$(cat $pool/nr_hugepages)
+	free=$(($(cat $pool/free_hugepages) - $(cat $pool/resv_hugepages) - others))
 	[ "$free" -ge 0 ] || free=0
 	if [ "$free" -lt "$pages" ]; then
-		if ! { echo $((before + pages - free)) >$pool/nr_hugepages; } 2>/dev/null; then
+		if ! { echo $((all + pages - free)) >$pool/nr_hugepages; } 2>/dev/null; then
 			echo "nr_hugepages can't be changed here" >&2
 			return 1
 		fi
-		added=$(($(cat $pool/nr_hugepages) - before))
+		added=$(($(hugepages_kept $pool) - kept))
+		free=$((free + $(cat $pool/nr_hugepages) - all))
 	fi
 	echo "$added" >"$file"
-	if [ $((free + added)) -lt "$pages" ]; then
-		echo "only $((free + added)) of $pages hugepages can be had" >&2
+	if [ "$free" -lt "$pages" ]; then
+		echo "only $free of $pages hugepages can be had" >&2
 		hugepages_down "$file"
 		return 1
 	fi
@@ -157,12 +166,12 @@ hugepages_up()
 # hugepages_down FILE: undo hugepages_up.
 hugepages_down()
 {
-	local file=$1 nr=/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages added now
+	local file=$1 pool=/sys/kernel/mm/hugepages/hugepages-2048kB added now
 	[ -f "$file" ] || return 0
 	added=$(cat "$file")
 	if [ "$added" -gt 0 ]; then
-		now=$(cat $nr)
-		echo $((now > added ? now - added : 0)) >$nr || return 1
+		now=$(hugepages_kept $pool)
+		echo $((now > added ? now - added : 0)) >$pool/nr_hugepages || return 1
 	fi
 	rm -f "$file"
 }
