@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Round trips as measured, and the window that losses leave. */
+/* Round trips as measured, and the window that losses leave, of connections with traffic; test_cwnd.c has the rules one by one. */
 #include "rig.h"
 #include "transport/cc/cwnd_priv.h"
 #include "transport/core/types_priv.h"
@@ -15,34 +15,6 @@ round_trip(struct rig *r, uint64_t id, uint64_t rtt)
 	r->p->stalled = false;
 	pair_settle(r->p);
 	expect_cqe(&r->a->scq, id, UROCE_WC_SUCCESS);
-}
-
-/* RFC 6298, section 2: alpha is 1/8, beta is 1/4, and K is 4; and not every packet is measured. */
-static void
-round_trips_are_smoothed_as_in_RFC_6298(void **state)
-{
-	enum { FIRST = 80000, SECOND = 160000 };
-	struct qp_loss *l;
-	struct rig r;
-
-	rig_up(&r, NULL, NULL);
-	l = &r.a->qp->loss;
-	for (unsigned int i = 0; i < 2; i++) {
-		r.p->h[0].tp->now_ns = r.p->now += PAIR_MS;
-		l->rtt_sent_ns = r.p->now - (i == 0 ? FIRST : SECOND);
-		rtt_measured(r.p->h[0].tp, r.a->qp);
-		if (i == 0) {
-			assert_int_equal(l->srtt_ns, FIRST);
-			assert_int_equal(l->rttvar_ns, FIRST / 2);
-			assert_int_equal(l->pto_ns, 2 * FIRST + 4 * (FIRST / 2));
-		}
-	}
-	assert_int_equal(l->rttvar_ns, FIRST / 2 * 3 / 4 + (SECOND - FIRST) / 4);
-	assert_int_equal(l->srtt_ns, FIRST * 7 / 8 + SECOND / 8);
-	assert_int_equal(l->pto_ns, 2 * l->srtt_ns + 4 * l->rttvar_ns);
-	assert_int_equal(l->rtt_min_ns, FIRST);
-	assert_int_equal(l->rtt_next_ns, r.p->now + 10 * PAIR_US);
-	rig_down(&r);
 }
 
 /*
@@ -105,7 +77,6 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(round_trips_are_smoothed_as_in_RFC_6298),
 		cmocka_unit_test(loss_after_a_way_became_longer),
 		cmocka_unit_test(a_loss_of_long_ago_is_forgotten),
 	};
