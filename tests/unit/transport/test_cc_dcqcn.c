@@ -148,6 +148,28 @@ rates_are_those_of_the_paper(void **state)
 	assert_true(cuts > 1000 && hyper > 1000 && line > 1000);
 }
 
+/* To the byte, from the last CNP on. */
+static void
+the_counter_counts_ten_million_bytes(void **state)
+{
+	struct qp qp = { 0 };
+	struct cc cc = { .ops = &cc_dcqcn, .qp = &qp, .line_bps = LINE_BPS };
+
+	cc.ops->init(&cc, 0);
+	cc.ops->sent(&cc, 5000);
+	cc.ops->cnp(&cc, 0);
+	cc.ops->sent(&cc, 123);
+	cc.ops->cnp(&cc, 10 * US);
+	for (unsigned int i = 0; i < 2; i++) {
+		double before = cc.rate_bps;
+
+		cc.ops->sent(&cc, COUNTER_BYTES - 1);
+		assert_true(cc.rate_bps == before);
+		cc.ops->sent(&cc, 1);
+		assert_true(cc.rate_bps > before);
+	}
+}
+
 /* After so long without packets what was known of the path is worth nothing. */
 static void
 a_long_pause_ends_it(void **state)
@@ -179,6 +201,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rates_are_those_of_the_paper),
+		cmocka_unit_test(the_counter_counts_ten_million_bytes),
 		cmocka_unit_test(a_long_pause_ends_it),
 	};
 

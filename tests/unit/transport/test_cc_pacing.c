@@ -59,6 +59,9 @@ without_a_rate_it_may_always_send(void **state)
 	cc_sent(&tp, &cc, 1000);
 	assert_int_equal(told.sent, 1000);
 	assert_int_equal(cc.next_ns, NOW + 1);
+	cc.next_ns = 0;
+	cc_sent(&tp, &cc, 1000);
+	assert_int_equal(cc.next_ns, 0);
 }
 
 /* A byte a nanosecond. */
@@ -211,6 +214,55 @@ cnps_keep_their_distance(void **state)
 	rig_down(&r);
 }
 
+/* Over IPv6 the class lies across two bytes that it shares with version and flow label. */
+static void
+a_cnp_has_the_flow_label_of_its_qp(void **state)
+{
+	struct tp_txvec *v;
+	uint32_t usual;
+	struct rig r;
+
+	rig_up(&r, NULL, &(struct conn_opts){ .v6 = true });
+	v = transport_tx(r.p->h[0].tp, 0);
+	rig_write(&r, 1, 0, 100);
+	host_turn(&r.p->h[0]);
+	usual = wire_get32(rte_pktmbuf_mtod_offset(v->pkts[0], uint8_t *, WIRE_ETH_BYTES));
+	assert_true((usual & 0xfffff) != 0);
+	cc_marked_rx(r.p->h[0].tp, r.a->qp);
+	assert_int_equal(v->n, 2);
+	assert_int_equal(wire_get32(rte_pktmbuf_mtod_offset(v->pkts[1], uint8_t *, WIRE_ETH_BYTES)),
+			 0x60000000 | CC_CNP_TCLASS << 20 | (usual & 0xfffff));
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	rig_down(&r);
+}
+
+/* It isn't sent later: if marks go on, the next one brings it. */
+static void
+a_cnp_without_room_was_not_sent(void **state)
+{
+	struct transport *from;
+	struct tp_txvec *v;
+	uint16_t had;
+	struct rig r;
+
+	rig_up(&r, NULL, NULL);
+	from = r.p->h[0].tp;
+	v = transport_tx(from, 0);
+	had = from->c.limits.tx_packets;
+	from->c.limits.tx_packets = 0;
+	cc_marked_rx(from, r.a->qp);
+	assert_int_equal(v->n, 0);
+	assert_int_equal(counters(&r, 0)->np_ecn_marked_roce_packets, 1);
+	assert_int_equal(counters(&r, 0)->np_cnp_sent, 0);
+	from->c.limits.tx_packets = had;
+	cc_marked_rx(from, r.a->qp);
+	assert_int_equal(v->n, 1);
+	assert_int_equal(counters(&r, 0)->np_cnp_sent, 1);
+	pair_settle(r.p);
+	rig_down(&r);
+}
+
 int
 main(void)
 {
@@ -222,7 +274,9 @@ main(void)
 		cmocka_unit_test_setup(a_read_is_charged_for_its_answer, begin),
 		cmocka_unit_test(the_port_decides),
 		cmocka_unit_test(a_cnp_has_its_class_and_a_right_checksum),
+		cmocka_unit_test(a_cnp_has_the_flow_label_of_its_qp),
 		cmocka_unit_test(cnps_keep_their_distance),
+		cmocka_unit_test(a_cnp_without_room_was_not_sent),
 	};
 
 	return cmocka_run_group_tests(tests, pair_group_setup, pair_group_teardown);

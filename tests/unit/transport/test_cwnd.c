@@ -129,6 +129,12 @@ the_shortest_round_trip_is_forgotten_after_its_period_and_the_next(void **state)
 	tp.now_ns += TP_RTT_MIN_NS;
 	measure(90 * US);
 	assert_int_equal(qp.loss.rtt_min_ns, 70 * US);
+	/* The shortest of a period needn't be its first. */
+	measure(80 * US);
+	measure(85 * US);
+	tp.now_ns += TP_RTT_MIN_NS;
+	measure(90 * US);
+	assert_int_equal(qp.loss.rtt_min_ns, 80 * US);
 	/* A shorter one counts at once. */
 	measure(5 * US);
 	assert_int_equal(qp.loss.rtt_min_ns, 5 * US);
@@ -242,7 +248,7 @@ on_a_lossy_path_it_grows_as_long_as_nothing_queues(void **state)
 	static const struct { bool sack; uint32_t srtt_us; uint32_t ago; bool grows; } cases[] = {
 		{ false, 100, 10, true },  { false, 124, 10, true },  { false, 125, 10, false }, { false, 199, 10, false },
 		{ true, 125, 10, true },   { true, 199, 10, true },   { true, 200, 10, false },  { false, 50, 10, true },
-		{ false, 100, 64, true },  { false, 100, 65, false }, { true, 100, 65, false },
+		{ false, 100, 64, true },  { false, 100, 65, false }, { true, 100, 65, false },  { false, 0, 10, true }, /* nothing was measured */
 	};
 
 	for (unsigned int i = 0; i < RTE_DIM(cases); i++) {
@@ -250,7 +256,7 @@ on_a_lossy_path_it_grows_as_long_as_nothing_queues(void **state)
 		qp.loss.lossy = 2;
 		qp.loss.ackreq_mask = TP_ACKREQ_LOSSY - 1;
 		qp.req.sack_peer = cases[i].sack;
-		qp.loss.rtt_min_ns = 100 * US;
+		qp.loss.rtt_min_ns = cases[i].srtt_us != 0 ? 100 * US : 0;
 		qp.loss.srtt_ns = cases[i].srtt_us * US;
 		qp.loss.rtt_una = (UNA - cases[i].ago) & WIRE_PSN_MASK;
 		cwnd_grow(&qp);

@@ -526,6 +526,18 @@ old_events_make_room_for_new_ones(void **state)
 	rig_down(&r);
 }
 
+static void
+a_cnp_is_remembered(void **state)
+{
+	static const uint8_t zeros[WIRE_CNP_PAYLOAD_BYTES];
+	struct rig r;
+
+	rig_up_cc(&r, NULL, NULL, &(struct tp_port_config){ .cc = TP_CC_DCQCN, .mbps = 40000, .features = TP_FEATURES_ALL });
+	pair_inject(r.p, r.a, &(struct wire_bth){ .opcode = WIRE_OPCODE_CNP, .becn = true }, zeros, sizeof(zeros));
+	expect_event(r.a, QP_EV_CNP, "congestion on the path");
+	rig_down(&r);
+}
+
 int
 main(void)
 {
@@ -554,6 +566,7 @@ main(void)
 		cmocka_unit_test(a_view_has_what_the_qp_has),
 		cmocka_unit_test(the_same_event_again_and_again_takes_one_place),
 		cmocka_unit_test(old_events_make_room_for_new_ones),
+		cmocka_unit_test(a_cnp_is_remembered),
 	};
 
 	return cmocka_run_group_tests(tests, pair_group_setup, pair_group_teardown);
