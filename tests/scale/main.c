@@ -102,6 +102,9 @@ happens(struct sc_event *e)
 	case SC_POSTS:
 		work_posts(e->where);
 		break;
+	case SC_STARTS:
+		end_fill(&w.ends[e->where]);
+		break;
 	case SC_LINKS:
 		net_links(e->where);
 		break;

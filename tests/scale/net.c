@@ -21,6 +21,8 @@ static struct {
 	uint32_t *to;           /* node: hosts, then edge, aggregation and core switches */
 	bool *down, *avoided;   /* avoided: routing knows that it is down */
 	uint64_t ps_per_byte, buffer;
+	uint32_t far_links[2];  /* from and to a host that is farther away */
+	uint64_t far_ns;
 	uint32_t edges, nb_down, nb_avoided;
 	uint64_t salts[3];      /* of the hashes of edge, aggregation and (for failures) links */
 } net;
@@ -73,6 +75,14 @@ net_hops(uint32_t a, uint32_t b)
 	return a / w.m == b / w.m ? 2 : a / w.m / w.m == b / w.m / w.m ? 4 : 6;
 }
 
+void
+net_far(uint32_t host)
+{
+	net.far_links[0] = link_of(FROM_HOST, host);
+	net.far_links[1] = link_of(TO_HOST, host);
+	net.far_ns = (uint64_t)(w.o.far_us * 1e3);
+}
+
 static uint64_t
 queue_bytes(uint32_t link)
 {
@@ -119,7 +129,7 @@ leaves(struct sc_pkt *p, uint32_t link)
 	net.free_ps[link] += ps;
 	at = now_ps + wait_ps + ps;
 	p->ev.where = link;
-	event_add(&p->ev, (at + 999) / 1000 + w.o.prop_ns);
+	event_add(&p->ev, (at + 999) / 1000 + w.o.prop_ns + (link == net.far_links[0] || link == net.far_links[1] ? net.far_ns : 0));
 }
 
 /* RED on the queue's present length, as in DCQCN's paper (section 3.1). */

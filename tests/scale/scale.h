@@ -25,11 +25,11 @@ enum {
 };
 
 /** Something that happens at a time. */
-enum sc_kind { SC_ARRIVES, SC_RUNS, SC_POSTS, SC_LINKS, SC_WARM };
+enum sc_kind { SC_ARRIVES, SC_RUNS, SC_POSTS, SC_LINKS, SC_WARM, SC_STARTS };
 struct sc_event {
 	struct sc_event *next;
 	uint64_t at;         /**< ns */
-	uint32_t where;      /**< SC_ARRIVES: link; others: host */
+	uint32_t where;      /**< SC_ARRIVES: link; SC_STARTS: end; others: host */
 	uint8_t kind;
 };
 
@@ -50,12 +50,13 @@ struct sc_options {
 	enum sc_workload workload;
 	enum tp_cc cc;
 	uint64_t seed;
-	double ms, warm_ms, load, read_share, fail_at_ms, repair_ms, detect_us;
+	double ms, warm_ms, start_us, load, read_share, fail_at_ms, repair_ms, detect_us;
 	uint32_t gbps, prop_ns, turn_ns, nic_bytes, tx_packets;
 	uint32_t mtu, timeout, retry, cwnd;
 	bool sack, tlp, ecmp, quiet;
 	uint32_t buffer_kb;   /**< of a switch, for each of its ports */
 	double alpha, kmin_kb, kmax_kb, pmax;
+	double far_us;
 	double min_share, min_jain, max_p99;
 };
 
@@ -152,6 +153,8 @@ void net_links(uint32_t step);
 /** @return links from @p a to @p b. */
 uint32_t net_hops(uint32_t a, uint32_t b);
 double net_ps_per_byte(void);
+/** Everything to and from @p host takes --far-us longer, each way. */
+void net_far(uint32_t host);
 
 /* ---- host.c ---- */
 bool hosts_make(void);

@@ -71,6 +71,7 @@ make_incast(void)
 {
 	uint32_t *order = shuffled();
 
+	net_far(order[1]);
 	for (uint32_t i = 1; i <= w.o.fan_in; i++)
 		stream_add(order[i], order[0], w.o.qps, w.o.depth, false);
 	free(order);
@@ -194,8 +195,12 @@ work_start(void)
 		}
 		return;
 	}
-	for (uint32_t i = 0; i < w.nb_ends; i++)
-		end_fill(&w.ends[i]);
+	for (uint32_t i = 0; i < w.nb_ends; i++) {
+		if (w.o.start_us == 0)
+			end_fill(&w.ends[i]);
+		else
+			event_new(SC_STARTS, i, rng_below(&w.work_rng, (uint64_t)(w.o.start_us * 1e3) + 1));
+	}
 }
 
 void
