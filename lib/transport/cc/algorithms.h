@@ -15,7 +15,7 @@
 /** Calls X(NAME, name): TP_CC_NAME, struct name, cc_name, and "name" in the configuration. "none" has no row. */
 #define CC_TABLE(X) \
 	X(DCQCN, dcqcn) /* reacts to CNPs; RC and UC */ \
-	X(SWIFT, swift) /* reacts to round trips; RC */
+	X(SWIFT, swift) /* reacts to round trips, and believes them less where packets are marked; RC */
 
 /** DCQCN's reaction point. Rates in bits per second. */
 struct dcqcn {
@@ -34,6 +34,8 @@ struct swift {
 	uint64_t srtt_ns;
 	uint64_t min_ns, old_min_ns; /**< shortest round trip of this period and of the last */
 	uint64_t period_ns;          /**< when this period began */
+	uint64_t marked_ns;          /**< when a queue was last known to stand on the path; 0: never */
+	double marked;               /**< how much of the last round trips that is true for, 0 to 1 */
 	uint32_t timeouts;           /**< in a row */
 };
 

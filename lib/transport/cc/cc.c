@@ -148,6 +148,8 @@ void
 cc_marked_rx(struct transport *tp, struct qp *qp)
 {
 	tp->counters.np_ecn_marked_roce_packets++;
+	if (qp->req.cc != NULL && qp->req.cc->ops->marked != NULL)
+		qp->req.cc->ops->marked(qp->req.cc, tp->now_ns);
 	if (qp->service == WIRE_UD || tp->now_ns < qp->rcv.cnp_next_ns)
 		return;
 	if (!send_cnp(tp, qp)) {

@@ -6,7 +6,7 @@
  * Owns: struct cc. Only a QP whose port has an algorithm other than `none` has one; the others pay one branch per
  * packet. Called by requester, responder and completer on the QP's engine.
  *
- * An algorithm is a struct cc_ops in a file of its own. It is told of packets sent, CNPs, round trips and losses, and
+ * An algorithm is a struct cc_ops in a file of its own. It is told of packets sent, CNPs, marks, round trips and losses, and
  * sets a rate and a congestion window. cc.c does the pacing and everything else.
  */
 #ifndef UROCE_CC_H
@@ -51,6 +51,8 @@ struct cc_ops {
 	void (*advance)(struct cc *cc, uint64_t now_ns);
 	void (*sent)(struct cc *cc, uint32_t bytes);
 	void (*cnp)(struct cc *cc, uint64_t now_ns);
+	/** A packet for the QP arrived marked: there is a queue on the way back. */
+	void (*marked)(struct cc *cc, uint64_t now_ns);
 	/** A round trip was measured; @p acked packets have been acknowledged since the measurement before. */
 	void (*rtt)(struct cc *cc, uint64_t rtt_ns, uint32_t acked, uint64_t now_ns);
 	void (*loss)(struct cc *cc, bool timeout, uint64_t now_ns);
