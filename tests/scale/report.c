@@ -50,30 +50,37 @@ percentile(const float *v, double p)
 	return w.nb_fct == 0 ? 0 : v[(uint32_t)(p * (w.nb_fct - 1))];
 }
 
+static double
+stream_gbps(const struct sc_stream *s)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t j = 0; j < s->nb; j++) {
+		const struct sc_end *e = &w.ends[s->first + 2 * j];
+
+		bytes += end_bytes(e) - e->warm_bytes;
+	}
+	return (double)bytes * 8 / (double)(w.now - w.warm_ns);
+}
+
 /* Goodput of each stream, added up and compared. */
 static void
 goodput(double *gbps, double *jain, double *lowest, double *highest)
 {
-	double ns = (double)(w.now - w.warm_ns), sum = 0, squares = 0;
+	double squares = 0;
 
+	*gbps = 0;
 	*lowest = 1e18;
 	*highest = 0;
 	for (uint32_t i = 0; i < w.nb_streams; i++) {
-		const struct sc_stream *s = &w.streams[i];
-		double bytes = 0;
+		double one = stream_gbps(&w.streams[i]);
 
-		for (uint32_t j = 0; j < s->nb; j++) {
-			const struct sc_end *e = &w.ends[s->first + 2 * j];
-
-			bytes += (double)(end_bytes(e) - e->warm_bytes);
-		}
-		sum += bytes;
-		squares += bytes * bytes;
-		*lowest = bytes * 8 / ns < *lowest ? bytes * 8 / ns : *lowest;
-		*highest = bytes * 8 / ns > *highest ? bytes * 8 / ns : *highest;
+		*gbps += one;
+		squares += one * one;
+		*lowest = one < *lowest ? one : *lowest;
+		*highest = one > *highest ? one : *highest;
 	}
-	*gbps = sum * 8 / ns;
-	*jain = squares > 0 ? sum * sum / (squares * w.nb_streams) : 0;
+	*jain = squares > 0 ? *gbps * *gbps / (squares * w.nb_streams) : 0;
 }
 
 static struct tp_counters
@@ -121,6 +128,8 @@ report_print(void)
 		printf("  events %" PRIu64 ", %.1f s of this machine, %.2f us each packet\n", w.s.events, (double)w.s.wall_ns / 1e9,
 		       (double)w.s.wall_ns / 1e3 / (double)(w.s.sent == 0 ? 1 : w.s.sent));
 	}
+	if (w.o.workload == SC_INCAST && w.o.far_us != 0)
+		printf("  the sender that is farther away: %.3f Gb/s\n", stream_gbps(&w.streams[0]));
 	if (w.o.workload == SC_STORM)
 		printf("  storm: %u of %u messages complete%s %.3f ms\n", w.nb_streams - w.open, w.nb_streams, w.open == 0 ? ", the last after" : " after",
 		       (double)(w.open == 0 ? w.storm_ns : w.now) / 1e6);
