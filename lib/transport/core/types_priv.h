@@ -277,7 +277,7 @@ struct qp_receiver {
 	struct ring rq;
 	struct srq *srq;
 	uint32_t xrcd;
-	uint32_t epsn, msn;
+	uint32_t epsn, msn;         /**< msn: UC and UD count their messages with it, too */
 	uint8_t msg;                /**< enum tp_rmsg */
 	uint8_t nak_state;          /**< enum tp_nak_state */
 	bool sack_on;               /**< the peer understands SACKs */
@@ -296,7 +296,7 @@ struct qp_receiver {
 	struct tp_reorder *reorder; /**< packets received beyond a gap, or NULL */
 	uint64_t cnp_next_ns;       /**< no CNP is sent before this */
 	struct tp_rwqe rwqe;
-	uint64_t rx_bytes;          /**< of all SENDs and WRITEs so far, for qp_glance() */
+	uint64_t rx_bytes;          /**< payload that has come in so far, of READs too, for qp_glance() */
 };
 
 /** The responder: what has to be sent in answer to the peer's requests. */

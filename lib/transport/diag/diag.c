@@ -110,6 +110,21 @@ qp_glance(const struct qp *qp, struct qp_glance *g)
 		put_dip(qp, g->dip);
 }
 
+uint64_t
+qp_cost_since(const struct qp *qp, struct qp_costs *seen)
+{
+	const struct qp_costs now = {
+		.bytes = READ(qp->sched.tx_bytes) + READ(qp->sched.tx_packets) * TP_COST_PACKET + READ(qp->rcv.rx_bytes),
+		.sends = READ(qp->req.sq_tail),
+		.receives = READ(qp->rcv.msn),
+	};
+	uint64_t wqes = (uint32_t)(now.sends - seen->sends) + (uint64_t)((now.receives - seen->receives) & WIRE_PSN_MASK);
+	uint64_t cost = now.bytes - seen->bytes + wqes * TP_COST_WQE;
+
+	*seen = now;
+	return cost;
+}
+
 static void
 look_at_path(const struct qp *qp, struct qp_view *v)
 {

@@ -130,11 +130,22 @@ struct qp_glance {
 	uint32_t srtt_ns;
 	uint32_t sends, receives;  /**< work requests completed by the requester (may wrap); messages taken by the responder (24 bits) */
 	uint64_t tx_bytes, tx_packets; /**< sent: headers included */
-	uint64_t rx_bytes;         /**< payload of SENDs and WRITEs that came in by RC or XRC */
+	uint64_t rx_bytes;         /**< payload that came in: SENDs, WRITEs, and what READs have brought */
 	uint32_t losses, retransmitted; /**< may wrap */
 };
 /** [any thread, while nobody destroys the QP: holding control_lock()] Fill in @p g without asking the QP's engine. */
 void qp_glance(const struct qp *qp, struct qp_glance *g);
+
+/** What a QP had done when it was looked at. */
+struct qp_costs {
+	uint64_t bytes;            /**< sent and received, with TP_COST_PACKET for each packet sent */
+	uint32_t sends, receives;  /**< as in struct qp_glance */
+};
+/**
+ * [any thread, as qp_glance()] @return what the QP has cost its engine since @p seen, which is set to now; in bytes as share_stats.cost, but with what it
+ * has received. That is wrong if the QP was reset meanwhile, or has received 2^24 messages or more.
+ */
+uint64_t qp_cost_since(const struct qp *qp, struct qp_costs *seen);
 
 /** What the log says about a QP that has gone to ERR or SQE. */
 struct qp_failure {

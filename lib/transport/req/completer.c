@@ -95,6 +95,7 @@ read_response(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		complete_head_in_error(tp, qp, UROCE_WC_LOC_PROT_ERR, verr);
 		return;
 	}
+	qp->rcv.rx_bytes += want;
 	ack_response(tp, qp);
 }
 

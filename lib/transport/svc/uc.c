@@ -95,6 +95,8 @@ uc_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return;
 	}
 	qp->rcv.msg = TP_RMSG_NONE;
+	qp->rcv.msn = wire_psn_add(qp->rcv.msn, 1);
+	qp->rcv.rx_bytes += qp->rcv.length;
 	if (f & WIRE_F_SEND)
 		recv_complete(tp, qp, UROCE_WC_RECV, p);
 	else if (f & WIRE_F_IMM)

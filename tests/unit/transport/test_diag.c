@@ -4,6 +4,7 @@
 
 #include <rte_common.h>
 
+#include "transport/core/limits_priv.h"
 #include "transport/diag/diag.h"
 #include "rig.h"
 
@@ -483,6 +484,62 @@ a_view_has_what_the_qp_has(void **state)
 	rig_down(&r);
 }
 
+/* ---- Costs ---- */
+/** Both ends of 10,000 bytes have cost at least that, and less than twice as much: each packet and message costs something, too. */
+static void
+expect_costs(const struct rig *r, struct qp_costs *seen)
+{
+	assert_in_range(qp_cost_since(r->a->qp, &seen[0]), 10000, 20000);
+	assert_in_range(qp_cost_since(r->b->qp, &seen[1]), 10000, 20000);
+	assert_int_equal(qp_cost_since(r->a->qp, &seen[0]) + qp_cost_since(r->b->qp, &seen[1]), 0);
+}
+
+static void
+what_is_received_costs_as_much_as_what_is_sent(void **state)
+{
+	for (unsigned int uc = 0; uc < 2; uc++) {
+		struct qp_costs seen[2] = { 0 };
+		struct rig r;
+
+		rig_up(&r, &(struct end_opts){ .type = uc ? UROCE_QPT_UC : UROCE_QPT_RC }, NULL);
+		qp_cost_since(r.a->qp, &seen[0]);
+		qp_cost_since(r.b->qp, &seen[1]);
+		rig_write(&r, 1, 0, 10000);
+		pair_settle(r.p);
+		expect_costs(&r, seen);
+		end_recv(r.b, 1, SGE(r.bbuf, 10000, r.bmr), 1);
+		rig_send(&r, 2, 0, 10000);
+		pair_settle(r.p);
+		expect_costs(&r, seen);
+		if (!uc) {
+			rig_read(&r, 3, 0, 10000);
+			pair_settle(r.p);
+			expect_costs(&r, seen);
+		}
+		rig_down(&r);
+	}
+}
+
+/** MSNs have 24 bits, and slots of the SQ 32. */
+static void
+costs_go_on_when_counters_wrap(void **state)
+{
+	struct qp_costs seen = { 0 };
+	uint64_t cost;
+	struct rig r;
+
+	rig_up(&r, NULL, NULL);
+	qp_cost_since(r.b->qp, &seen);
+	rig_write(&r, 1, 0, 100);
+	pair_settle(r.p);
+	cost = qp_cost_since(r.b->qp, &(struct qp_costs){ seen.bytes, seen.sends, seen.receives });
+	assert_in_range(cost, 100, 10000);
+	/* As if there had been two more: one before the counter began anew. */
+	seen.receives = (seen.receives - 2) & 0xffffff;
+	assert_int_equal(qp_cost_since(r.b->qp, &seen), cost + 2 * TP_COST_WQE);
+	rig_down(&r);
+}
+
 /* ---- The ring of events ---- */
 static void
 the_same_event_again_and_again_takes_one_place(void **state)
@@ -564,6 +621,8 @@ main(void)
 		cmocka_unit_test(a_program_that_asks_for_err_is_the_reason),
 		cmocka_unit_test(who_embeds_hears_of_every_failure_once),
 		cmocka_unit_test(a_view_has_what_the_qp_has),
+		cmocka_unit_test(what_is_received_costs_as_much_as_what_is_sent),
+		cmocka_unit_test(costs_go_on_when_counters_wrap),
 		cmocka_unit_test(the_same_event_again_and_again_takes_one_place),
 		cmocka_unit_test(old_events_make_room_for_new_ones),
 		cmocka_unit_test(a_cnp_is_remembered),
