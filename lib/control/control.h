@@ -129,6 +129,15 @@ int control_set_impair(struct control *c, unsigned int port, const struct impair
 /** [any thread] Change `cc` of a port. @return 0; EINVAL: no such port. */
 int control_set_cc(struct control *c, unsigned int port, enum tp_cc cc);
 
+/**
+ * [any thread] Move a QP to another engine, while its program uses it.
+ * @param pause_ns  Gets for how long the QP did nothing.
+ * @param why  Gets why not.
+ * @return 0; ENOENT: no QP has this number; EINVAL: no such engine; EOPNOTSUPP: an XRC QP, or one with an SRQ; EBUSY: memory that isn't mapped is
+ * being copied, so try again; ENOMEM.
+ */
+int control_move_qp(struct control *c, uint32_t qpn, unsigned int engine, uint64_t *pause_ns, const char **why);
+
 /** End all sessions and free everything. The engines may be running or stopped. */
 void control_destroy(struct control *c);
 

@@ -180,6 +180,7 @@ events_poll(struct control *c)
 	for (unsigned int i = 0; i < c->s.nb_ports; i++)
 		next = RTE_MIN(next, net_port_poll(c->s.ports[i], now));
 	next = RTE_MIN(next, questions_poll(c, now));
+	next = RTE_MIN(next, balancing_poll(c, now));
 	next = RTE_MIN(next, sessions_close_strangers(c, now));
 	next = RTE_MIN(next, cma_poll(c->cma, now));
 	next = RTE_MIN(next, gsi_run(c->gsi, now));

@@ -34,6 +34,11 @@ void ports_stop(struct control *c);
 /** Look at what the ports' drivers have reported, and from time to time at the links. @return when to call again at the latest. */
 uint64_t ports_poll(struct control *c, uint64_t now_ns);
 
+/* ---- balancing.c ---- */
+enum { BALANCING_SLICE = 512 /**< QPs looked at in a turn at most */ };
+/** Do what is next for `balance`: look at some QPs, or move one. @return when to call again at the latest. */
+uint64_t balancing_poll(struct control *c, uint64_t now_ns);
+
 /* ---- events.c ---- */
 /** Start sending lib/net's packets, and read the state of the links. */
 void events_start(struct control *c);

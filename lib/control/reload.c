@@ -144,6 +144,13 @@ apply_share_sections(struct reload *r, struct config_port *port, const struct co
 	return 0;
 }
 
+/** balancing_poll() sees the new value. */
+static int
+apply_balance(struct reload *r, struct config_port *port, const struct config_port *new_port)
+{
+	return 0;
+}
+
 static const struct live_key live_keys[] = {
 	{ "impair", true, apply_impair },
 	{ "cc", true, apply_cc },
@@ -151,6 +158,7 @@ static const struct live_key live_keys[] = {
 	{ "gateway4", true, apply_gateways },
 	{ "gateway6", true, apply_gateways },
 	{ "log_level", false, apply_log_level },
+	{ "balance", false, apply_balance },
 	{ "max_sessions", false, apply_limits },
 	{ "max_pd", false, apply_limits },
 	{ "max_cq", false, apply_limits },

@@ -1,13 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""uroce move: QPs of running programs move to and fro between the engines of both hosts: no completion in error, no wrong byte.
+"""uroce move: QPs of running programs move to and fro between the engines of both hosts: no completion in error, no wrong byte. And `balance = on`: a
+hot engine gives QPs away by itself.
 
   tests/verbs/test_moves.py            half a minute
   tests/verbs/test_moves.py --long     ten times as many moves
 """
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -28,6 +31,9 @@ MOVES = 2000 if LONG else 200    # under each program
 PAUSE = 0.01                     # from one move to the next: an engine that isn't given its core needs longer for one
 ENGINES = 2
 SECONDS = 150
+STAY = 10                        # seconds that a QP stays after a move, BALANCE_STAY_MS of lib/control/core/balance_priv.h
+HOT, COOL = 90, 50                # percent: an engine that gives QPs away, and one that takes some, with a margin to BALANCE_HOT and BALANCE_GAP
+HOT_SECONDS = 5
 HOSTS = ('h1', 'h2')
 DISORDER = ('out_of_sequence', 'packet_seq_err', 'implied_nak_seq_err', 'retransmitted_packets', 'rx_moving_dropped')
 
@@ -120,6 +126,69 @@ class Moves(unittest.TestCase):
         finally:
             said = process.communicate(timeout=SECONDS)[0]
         self.assertEqual(process.returncode, 0, said)
+
+    def balance(self, host, on):
+        """Switch it while the daemon runs."""
+        path = os.path.join(self.lab.hosts[host]['dir'], 'uroced.conf')
+        with open(path, encoding='utf-8') as f:
+            lines = [line for line in f.read().splitlines() if not line.startswith('balance')]
+        lines.insert(lines.index('[daemon]') + 1, f'balance = {"on" if on else "off"}')
+        with open(path, 'w', encoding='utf-8') as f:
+            f.write('\n'.join(lines) + '\n')
+        before = self.ask(host, '/uroce/config')['reloads']
+        os.kill(self.lab.pid(host), signal.SIGHUP)
+        end = time.monotonic() + SECONDS
+        while self.ask(host, '/uroce/config')['reloads'] == before:
+            self.assertLess(time.monotonic(), end, self.lab.logs())
+            time.sleep(0.02)
+
+    def busy(self, before):
+        """How busy the engines of h2 have been since, in percent, and their counters now"""
+        now = [self.ask('h2', f'/uroce/engine,{engine}')['load'] for engine in range(ENGINES)]
+        loads = []
+        for engine in range(ENGINES):
+            busy, idle = (now[engine][name] - before[engine][name] if before else 0 for name in ('busy_cycles', 'idle_cycles'))
+            loads.append(100 * busy // max(busy + idle, 1))
+        return loads, now
+
+    def test_balance_takes_qps_from_a_hot_engine(self):
+        """On cores that engines and programs share, no engine may be hot for long enough: then nothing has to move."""
+        qps = 16
+        process = subprocess.Popen([LAB, 'pair', '--name', self.lab.name, 'ib_write_bw', '-d', 'uroce0', '-q', str(qps), '-D', str(3 * STAY)],
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        where, hot, loads, seen = {}, 0, [], []
+        before = after = fits(self.uroce('move', 'show'), 'move')
+        try:
+            end = time.monotonic() + SECONDS
+            while len(numbers := self.ask('h2', '/uroce/qp,state=RTS')['numbers']) < qps and time.monotonic() < end:
+                time.sleep(0.1)
+            for host in HOSTS:
+                for number in self.ask(host, '/uroce/qp,state=RTS')['numbers']:
+                    self.ask(host, f'/uroce/move,{number},0')
+            before = self.uroce('move', 'show')
+            self.balance('h2', True)
+            start = time.monotonic()
+            while process.poll() is None:
+                loads, seen = self.busy(seen)
+                # Three seconds have two whole intervals in them.
+                hot = hot + 1 if loads[0] > HOT and loads[1] < COOL and time.monotonic() > start + STAY else 0
+                after = self.uroce('move', 'show')
+                with contextlib.suppress(LabError):      # the program has ended
+                    where = {number: self.ask('h2', f'/uroce/qp,{number}')['engine'] for number in numbers}
+                if after['balanced'] > before['balanced'] or hot > HOT_SECONDS:
+                    break
+                time.sleep(1)
+        finally:
+            self.balance('h2', False)
+            said = process.communicate(timeout=SECONDS)[0]
+        moved = after['balanced'] - before['balanced']
+        print(f'balance: {moved} moves; {sum(where.values())} of {qps} QPs at engine 1; the engines were busy for {loads} %')
+        self.assertEqual(process.returncode, 0, said)
+        self.assertLessEqual(hot, HOT_SECONDS, 'an engine is hot, and nothing has moved')
+        self.assertEqual(after['moved'] - before['moved'], moved)
+        if moved:
+            self.assertGreater(sum(where.values()), 0)
+            self.assertIn('balance: QP ', self.lab.logs())
 
 
 if __name__ == '__main__':

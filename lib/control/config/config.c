@@ -47,6 +47,7 @@ static const struct config_key daemon_keys[] = {
 	{ "user", D(user), config_parse_user, 0, CONFIG_GROUP_BYTES, NULL },
 	{ "seccomp", D(seccomp), config_parse_switch, 0, 0, switch_words },
 	{ "idle", D(idle), config_parse_word, 0, 0, idle_words },
+	{ "balance", D(balance), config_parse_switch, 0, 0, switch_words },
 	{ "mbufs", D(mbufs), config_parse_u32, 1024, 1 << 24, NULL },
 	{ "log_level", D(log_level), config_parse_word, 0, 0, log_words },
 	{ "max_sessions", D(max_sessions), config_parse_u32, 1, UROCE_MAX_SESSIONS, NULL },

@@ -99,6 +99,7 @@ struct uroced_config {
 	char user[CONFIG_GROUP_BYTES];         /**< name or number of the user as whom the daemon runs; "": see app/uroced/identity.h */
 	bool seccomp;                          /**< limit the daemon's system calls */
 	uint32_t idle;                         /**< enum engine_idle */
+	bool balance;                          /**< QPs move to other engines by their load */
 	uint32_t mbufs;                        /**< packet buffers; 0: derived from the number of ports and engines */
 	uint32_t log_level;                    /**< RTE_LOG_*; 0: keep EAL's */
 	uint32_t max_sessions, max_pd, max_mr, max_cq, max_srq, max_qp, max_ah, max_cm_id;

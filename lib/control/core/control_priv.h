@@ -27,6 +27,7 @@
 #include "base/counter.h"
 #include "base/handles.h"
 #include "control/control.h"
+#include "control/core/balance_priv.h"
 #include "control/core/opener.h"
 #include "control/core/serving_priv.h"
 #include "engine/engine.h"
@@ -153,7 +154,22 @@ struct taken_over {
 /** QPs that have moved from one engine to another: obj/qp_move.c. */
 struct moves {
 	uint64_t done, refused;
+	uint64_t balanced;            /**< of those that are done: moves that `balance` made */
 	uint64_t last_ns, longest_ns; /**< for how long a QP did nothing */
+};
+
+/** What divides the QPs among the engines: balancing.c. */
+struct balancing {
+	bool on;            /**< false: the members below mean nothing */
+	bool looking;       /**< at the QPs, in slices; the next one begins at the QP with index `pos` of the session with this number */
+	bool planning;      /**< when all are looked at, moves are planned; false: this is the first look, which says nothing about an interval */
+	uint64_t session;
+	uint32_t pos;
+	uint64_t next_ns;   /**< when the interval ends */
+	uint64_t busy_cycles[UROCE_MAX_ENGINES], idle_cycles[UROCE_MAX_ENGINES]; /**< when it began */
+	struct balance policy;
+	struct balance_move moves[BALANCE_MOVES];
+	unsigned int nb_moves, next_move; /**< those from next_move on have still to be made */
 };
 
 /** The load of an engine between the last two calls of inspect_tick(). */
@@ -240,6 +256,7 @@ struct control {
 	struct cma *cma;
 
 	struct moves moves;
+	struct balancing balancing;
 
 	/* Observation: observe. */
 	struct engine_load load[UROCE_MAX_ENGINES];

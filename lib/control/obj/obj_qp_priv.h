@@ -12,6 +12,7 @@
 #include <assert.h>
 
 #include "control/obj/object_priv.h"
+#include "transport/diag/diag.h"
 
 static_assert(UROCE_MAX_GIDS <= 16, "obj_qp.gids has a bit for each");
 
@@ -35,6 +36,8 @@ struct obj_qp {
 	uint16_t gids;    /**< a bit for each GID index that its paths were given; bits of alternate paths stay until the next address vector */
 	uint32_t posted_next; /**< the send WQE that was to be executed next when a request began to wait: qp_posted.c */
 	struct ctl_qp_create_req made_as; /**< the request that made it */
+	uint64_t moved_ns;  /**< when it moved to its engine, CLOCK_MONOTONIC; 0: it has not moved */
+	struct qp_costs cost_seen; /**< obj_qp_cost_since() */
 	char *note; /**< why the last modify failed, or NULL */
 	LIST_HEAD(, mcast_member) groups; /**< multicast groups that it is attached to */
 	struct shm_block block; /**< struct ring_qp_shared, SQ, RQ */
@@ -95,6 +98,10 @@ int obj_qp_load_alternate(struct session *s, struct obj_qp *qp, const struct uro
  * @return 0; EINVAL (no such engine); EOPNOTSUPP (an XRC QP, or one with an SRQ); EBUSY (memory that isn't mapped is being copied: try again); ENOMEM.
  */
 int obj_qp_move(struct session *s, struct obj_qp *qp, unsigned int engine, uint64_t *pause_ns, const char **why);
+/** @return whether it is of a kind that can move. */
+bool obj_qp_may_move(const struct obj_qp *qp);
+/** @return what the QP has cost its engine since this was last called for it, or for another opening of the same XRC target; in bytes as qp_cost_since(). */
+uint64_t obj_qp_cost_since(struct obj_qp *qp);
 /** Have the doorbell of a QP that is about to be destroyed ring for nobody, if the QP isn't at its home. Else whoever destroys it does so. */
 void obj_qp_leave_home(struct session *s, struct obj_qp *qp);
 /** @return the next QP of @p s at @p engine, as handles_next(). Not the XRC targets, which have no doorbells. */

@@ -10,6 +10,7 @@
 #define UROCE_OBJ_XRC_PRIV_H
 
 #include "control/obj/object_priv.h"
+#include "transport/diag/diag.h"
 
 struct obj_qp;
 struct obj_srq;
@@ -33,6 +34,7 @@ struct xrc_target {
 	LIST_HEAD(, obj_qp) openings;
 	struct qp *qp; /**< NULL only while it is being made as it was in the daemon before: xrc_record.c */
 	uint64_t cookie; /**< handle in control.targets */
+	struct qp_costs cost_seen; /**< obj_qp_cost_since(): for all openings */
 	uint16_t pkey_index;
 };
 /** The owner of targets, as engines know it. It is not a session. */

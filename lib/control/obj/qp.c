@@ -132,6 +132,9 @@ modify(struct session *s, struct request *r, struct obj_qp *qp, const struct tp_
 		identity_connected(s, qp, gid_at(q->attr.ah.dgid), peer_qpn(qp, q));
 	else if ((q->mask & UROCE_QP_STATE) && q->attr.qp_state == UROCE_QPS_RESET)
 		identity_disconnected(qp);
+	/* Its counters begin anew. */
+	if ((q->mask & UROCE_QP_STATE) && q->attr.qp_state == UROCE_QPS_RESET)
+		(void)obj_qp_cost_since(qp);
 	return 0;
 }
 

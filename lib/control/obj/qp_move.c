@@ -3,6 +3,7 @@
 #include <rte_common.h>
 
 #include "control/obj/obj_qp_priv.h"
+#include "control/obj/obj_xrc_priv.h"
 
 struct obj_qp *
 obj_qp_next_at(struct session *s, unsigned int engine, uint32_t *pos)
@@ -26,6 +27,18 @@ never(const struct obj_qp *qp)
 	return qp->srq != NULL ? "QPs of an SRQ stay at its engine" : NULL;
 }
 
+bool
+obj_qp_may_move(const struct obj_qp *qp)
+{
+	return never(qp) == NULL;
+}
+
+uint64_t
+obj_qp_cost_since(struct obj_qp *qp)
+{
+	return qp_cost_since(qp->qp, qp->target != NULL ? &qp->target->cost_seen : &qp->cost_seen);
+}
+
 static int
 move(struct session *s, struct obj_qp *qp, unsigned int engine, uint64_t *pause_ns)
 {
@@ -43,6 +56,7 @@ move(struct session *s, struct obj_qp *qp, unsigned int engine, uint64_t *pause_
 		return rc;
 	s->qps_moved = true;
 	qp->engine = engine;
+	qp->moved_ns = control_now_ns();
 	return 0;
 }
 

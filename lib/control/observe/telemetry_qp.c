@@ -156,6 +156,7 @@ static void
 add_moves(const struct control *c, struct rte_tel_data *d)
 {
 	rte_tel_data_add_dict_uint(d, "moved", c->moves.done);
+	rte_tel_data_add_dict_uint(d, "balanced", c->moves.balanced);
 	rte_tel_data_add_dict_uint(d, "refused", c->moves.refused);
 	rte_tel_data_add_dict_uint(d, "last_pause_ns", c->moves.last_ns);
 	rte_tel_data_add_dict_uint(d, "longest_pause_ns", c->moves.longest_ns);

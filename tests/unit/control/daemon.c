@@ -23,8 +23,6 @@
 #include <rte_ring.h>
 
 #include "control/core/closer_priv.h"
-#include "control/obj/obj_qp_priv.h"
-#include "control/observe/inspect_priv.h"
 #include "daemon.h"
 #include "uroce/stack.h"
 
@@ -143,18 +141,10 @@ daemon_stop(void)
 int
 daemon_move(uint32_t qpn, unsigned int engine, uint64_t *pause_ns)
 {
-	struct control *c = stack->control;
 	const char *why = "";
-	struct session *s;
-	struct obj_qp *qp;
-	int rc = ENOENT;
+	int rc = control_move_qp(stack->control, qpn, engine, pause_ns, &why);
 
-	control_lock(c);
-	qp = inspect_find_one(c, INSPECT_QP, qpn, &s);
-	if (qp != NULL)
-		rc = obj_qp_move(s, qp, engine, pause_ns, &why);
-	control_unlock(c);
-	if (rc != 0 && rc != ENOENT)
+	if (rc != 0)
 		assert_string_not_equal(why, "");
 	return rc;
 }

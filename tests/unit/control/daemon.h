@@ -41,7 +41,7 @@ const char *daemon_socket(void);
 /** Stop serving and running the engine, as a daemon does that hands its programs to another one; and go on. */
 struct uroce *daemon_hold(void);
 void daemon_go_on(void);
-/** Move a QP to another engine. @return as obj_qp_move(), or ENOENT. */
+/** Move a QP to another engine. @return as control_move_qp(). */
 int daemon_move(uint32_t qpn, unsigned int engine, uint64_t *pause_ns);
 struct daemon_counts daemon_counts(void);
 /** cmocka puts its own handlers of signals in place for each test: give SIGBUS back to the daemon. */

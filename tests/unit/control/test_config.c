@@ -125,6 +125,7 @@ static const struct {
 	{ "daemon", "hello_timeout", "0", "1 to 3600" },
 	{ "daemon", "hello_timeout", "3601", "1 to 3600" },
 	{ "daemon", "by_reference", "maybe", "off on" },
+	{ "daemon", "balance", "1", "off on" },
 	{ "daemon", "limit_root", "maybe", "off on" },
 #define X(kind, session, user, most, unit, plural) \
 	{ "daemon", "session_max_" #kind, "none", "0 to " }, { "daemon", "session_max_" #kind, "4294967296", "0 to " }, \
@@ -436,7 +437,7 @@ every_key_arrives(void **state)
 
 	write_file(
 		"# comment\n[daemon]\nsocket = /run/a.sock # behind\nsocket_mode = 0660\nsocket_group = 4711\nuser = nobody\nseccomp = off\nidle = "
-		"poll\n"
+		"poll\nbalance = on\n"
 		"mbufs = 20000\nlog_level = debug\nmax_sessions = 7\nmax_pd = 6\nmax_mr = 5\nmax_cq = 4\nmax_srq = 3\n"
 		"max_qp = 2\nmax_ah = 1\nuserfaultfd = on\ntelemetry = off\nsession_max_rings = 9\nsession_max_qp = 11\nsession_max_cq = 12\nsession_max_mr = 13\n"
 		"session_max_memory = 14\nsession_max_connects = 15\nuser_max_sessions = 16\nuser_max_qp = 17\nuser_max_cq = 18\n"
@@ -453,6 +454,7 @@ every_key_arrives(void **state)
 	assert_string_equal(c.user, "nobody");
 	assert_false(c.seccomp);
 	assert_int_equal(c.idle, ENGINE_IDLE_POLL);
+	assert_true(c.balance);
 	assert_int_equal(c.mbufs, 20000);
 	assert_int_equal(c.log_level, 8);
 	assert_int_equal(c.max_sessions, 7);
@@ -537,6 +539,7 @@ defaults_are_the_largest_limits_and_the_default_socket(void **state)
 	assert_true(c.seccomp);
 	assert_int_equal(c.max_qp, UROCE_MAX_QP);
 	assert_int_equal(c.max_mr, UROCE_MAX_MR);
+	assert_false(c.balance);
 	assert_true(c.by_reference);
 	assert_false(c.limit_root);
 #define X(kind, session, user, most, unit, plural) \
