@@ -90,8 +90,6 @@ rdma_bind_addr(struct rdma_cm_id *rid, struct sockaddr *addr)
 	c.quiet = true;
 	if (!err)
 		err = cm_call(id->channel, &c);
-	if (err == EADDRNOTAVAIL)
-		err = ENODEV;
 	return cm_result(err ? err : cmid_update(id, &c.rsp.cm_info));
 }
 

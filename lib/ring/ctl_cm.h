@@ -84,7 +84,8 @@ struct ctl_cm_destroy_req {
 };
 
 /**
- * CTL_CM_BIND: rdma_bind_addr(). Port 0: the daemon chooses one. EADDRINUSE, EADDRNOTAVAIL (no port of ours has it).
+ * CTL_CM_BIND: rdma_bind_addr(). Port 0: the daemon chooses one. EADDRINUSE, EADDRNOTAVAIL (taken, and one of both addresses is a wildcard),
+ * ENODEV (no port of ours has it).
  * Reply: struct ctl_cm_id_info.
  */
 struct ctl_cm_bind_req {

@@ -32,7 +32,9 @@ stream_bind(struct rsocket *rs, const struct sockaddr *addr, socklen_t len)
 	else
 		err = rdma_bind_addr(s->id, (struct sockaddr *)addr) ? errno : 0;
 	pthread_mutex_unlock(&rs->lock);
-	/* Sockets fail with EADDRNOTAVAIL for an address that no device has. */
+	/* Sockets have other errors: EADDRNOTAVAIL for an address that no device has, and EADDRINUSE for each port that is taken. */
+	if (err == EADDRNOTAVAIL)
+		return EADDRINUSE;
 	return err == ENODEV ? EADDRNOTAVAIL : err;
 }
 

@@ -35,51 +35,61 @@ bind_find(struct cma *cma, uint32_t ps, uint16_t port)
 	return NULL;
 }
 
-/** @return true if @p a, bound to @p addr, could get requests meant for @p b, or the other way round. */
-static bool
+/**
+ * @return 0, or an errno value if @p a, bound to @p addr, could get requests meant for @p b, or the other way round. It is Linux's for each case:
+ * EADDRNOTAVAIL if one of them is a wildcard, EADDRINUSE if both are the same address.
+ */
+static int
 overlap(const struct cma_id *a, const struct cma_id *b, const struct ctl_cm_addr *addr)
 {
 	bool any_a = gid_is_zero(gid_at(addr->gid)), any_b = gid_is_zero(gid_at(b->local.gid));
 
 	if (addr->family != b->local.family) {
 		/* An IPv6 wildcard covers IPv4 too, unless it is for IPv6 only. */
-		return (any_a && addr->family == 6 && !a->af_only) || (any_b && b->local.family == 6 && !b->af_only);
+		return (any_a && addr->family == 6 && !a->af_only) || (any_b && b->local.family == 6 && !b->af_only) ? EADDRNOTAVAIL : 0;
 	}
-	return any_a || any_b || gid_equal(gid_at(addr->gid), gid_at(b->local.gid));
+	if (any_a || any_b)
+		return EADDRNOTAVAIL;
+	return gid_equal(gid_at(addr->gid), gid_at(b->local.gid)) ? EADDRINUSE : 0;
 }
 
-/** @return true if both may use the port: their addresses differ, or both allow reuse and @p b doesn't listen. */
-static bool
-compatible(const struct cma_id *a, const struct cma_id *b, const struct ctl_cm_addr *addr)
+/** @return 0 if both may use the port: their addresses differ, or both allow reuse and @p b doesn't listen. Otherwise an errno value. */
+static int
+conflict(const struct cma_id *a, const struct cma_id *b, const struct ctl_cm_addr *addr)
 {
-	return (a->reuse && b->reuse && b->state != CMA_LISTENING) || !overlap(a, b, addr);
+	return a->reuse && b->reuse && b->state != CMA_LISTENING ? 0 : overlap(a, b, addr);
 }
 
-bool
+int
 cma_may_listen(const struct cma_id *id)
 {
 	const struct cma_id *other;
+	int rc;
 
 	LIST_FOREACH(other, &id->bind->ids, bind_link) {
-		if (other != id && other->state == CMA_LISTENING && overlap(id, other, &id->local))
-			return false;
+		rc = other != id && other->state == CMA_LISTENING ? overlap(id, other, &id->local) : 0;
+		if (rc != 0)
+			return rc;
 	}
-	return true;
+	return 0;
 }
 
-static bool
-port_free(struct cma *cma, const struct cma_id *id, const struct ctl_cm_addr *addr, uint16_t port)
+/** @return 0, or an errno value if another id has the port. */
+static int
+port_check(struct cma *cma, const struct cma_id *id, const struct ctl_cm_addr *addr, uint16_t port)
 {
 	struct cma_bind *b = bind_find(cma, id->ps, port);
 	struct cma_id *other;
+	int rc;
 
 	if (b == NULL)
-		return true;
+		return 0;
 	LIST_FOREACH(other, &b->ids, bind_link) {
-		if (!compatible(id, other, addr))
-			return false;
+		rc = conflict(id, other, addr);
+		if (rc != 0)
+			return rc;
 	}
-	return true;
+	return 0;
 }
 
 static uint16_t
@@ -93,7 +103,7 @@ port_choose(struct cma *cma, const struct cma_id *id, const struct ctl_cm_addr *
 		return 0;
 	for (i = 0; i < span; i++) {
 		port = (uint16_t)(CMA_EPHEMERAL_FIRST + (start % span + i) % span);
-		if (bind_find(cma, id->ps, port) == NULL && port_free(cma, id, addr, port))
+		if (bind_find(cma, id->ps, port) == NULL && port_check(cma, id, addr, port) == 0)
 			return port;
 	}
 	return 0;
@@ -153,14 +163,15 @@ cma_bind_id(struct cma_id *id, const struct ctl_cm_addr *addr, struct request *r
 	if (!gid_is_zero(gid_at(addr->gid)) && !cma_addr_loopback(addr)) {
 		port = cma_port_of(c, gid_at(addr->gid), &sgid_index);
 		if (port == NULL)
-			return req_fail(r, EADDRNOTAVAIL, "no port of uroced has this address");
+			return req_fail(r, ENODEV, "no port of uroced has this address");
 	}
 	if (number == 0)
 		number = port_choose(c->cma, id, addr);
 	if (number == 0)
 		return req_fail(r, EADDRNOTAVAIL, "all port numbers are taken");
-	if (addr->port != 0 && !port_free(c->cma, id, addr, number))
-		return req_fail(r, EADDRINUSE, "port %u is taken", number);
+	rc = port_check(c->cma, id, addr, number);
+	if (rc != 0)
+		return req_fail(r, rc, "port %u is taken", number);
 	rc = port_take(c->cma, id, number);
 	if (rc != 0)
 		return req_fail(r, rc, "no memory");

@@ -199,11 +199,8 @@ int cma_bind_id(struct cma_id *id, const struct ctl_cm_addr *addr, struct reques
 int cma_bind_take(struct cma_id *id);
 /** Release the port number of @p id. */
 void cma_unbind(struct cma_id *id);
-/**
- * @return false if another id with the same port (both allow reuse) is listening, so that it would lose requests to @p
- * id.
- */
-bool cma_may_listen(const struct cma_id *id);
+/** @return 0, or an errno value if another id with the same port (both allow reuse) is listening, so that it would lose requests to @p id. */
+int cma_may_listen(const struct cma_id *id);
 
 /* ---- event.c ---- */
 /** Send an event of @p id that carries only @p status. */

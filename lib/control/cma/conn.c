@@ -88,8 +88,9 @@ op_cm_listen(struct session *s, struct request *r)
 	 * Of two listeners on one port, the one with the more specific address would get requests meant for the other,
 	 * which may be another user's.
 	 */
-	if (!cma_may_listen(id))
-		return req_fail(r, EADDRINUSE, "another id listens on port %u", id->local.port);
+	rc = cma_may_listen(id);
+	if (rc != 0)
+		return req_fail(r, rc, "another id listens on port %u", id->local.port);
 	rc = cma_listen(id, q->backlog);
 	if (rc != 0)
 		return req_fail(r, rc, "cannot listen on port %u: %s", id->local.port, strerror(rc));
