@@ -39,25 +39,26 @@ private_opcode_str(unsigned int opcode)
 /* bool verbs_allow_disassociate_destroy: whether a provider may ignore that its device was removed. */
 __attribute__((used)) static bool private_flag;
 
-#define ALIAS_(name, abi, type, target) \
+#define ALIAS_(name, abi, type, target, at) \
 	__asm__(".globl private_" #abi "_" #name "\n\t.type private_" #abi "_" #name ",@" #type \
 		"\n\t.set private_" #abi "_" #name "," #target "\n\t.symver private_" #abi "_" #name "," #name \
-		"@IBVERBS_PRIVATE_" #abi)
-#define ALIAS(name, abi, type, target) ALIAS_(name, abi, type, target)
+		at "IBVERBS_PRIVATE_" #abi)
+#define ALIAS(name, abi, type, target) ALIAS_(name, abi, type, target, "@")
 
 #define STUB(name, node) ALIAS(name, node, function, private_stub);
-#define NODE(node) \
+/* `at`: "@@" makes its version of what programs call the default one, the only one that dlsym() finds. */
+#define NODE(node, at) \
 	PRIVATE_NAMES(STUB, node) \
-	ALIAS(ibv_query_gid_type, node, function, private_gid_type); \
-	ALIAS(ibv_wr_opcode_str, node, function, private_opcode_str); \
+	ALIAS_(ibv_query_gid_type, node, function, private_gid_type, at); \
+	ALIAS_(ibv_wr_opcode_str, node, function, private_opcode_str, at); \
 	ALIAS(verbs_register_driver_##node, node, function, private_register); \
 	ALIAS(verbs_allow_disassociate_destroy, node, object, private_flag);
 
-NODE(22)
-NODE(25)
-NODE(33)
-NODE(34)
-NODE(57)
-NODE(59)
-NODE(64)
-NODE(65)
+NODE(22, "@")
+NODE(25, "@")
+NODE(33, "@")
+NODE(34, "@@")	/* that of rdma-core 44 and 56 */
+NODE(57, "@")
+NODE(59, "@")
+NODE(64, "@")
+NODE(65, "@")

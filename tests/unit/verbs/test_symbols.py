@@ -10,6 +10,8 @@ import subprocess
 import sys
 
 PRIVATE_ABIS = (22, 25, 33, 34, 57, 59, 64, 65)
+# What programs look up by dlsym(), which finds only default versions.
+LOOKED_UP = ("ibv_query_gid_type", "ibv_wr_opcode_str")
 DEBIAN = "/usr/lib/*/libibverbs.so.1"
 
 
@@ -49,6 +51,7 @@ def main():
         need = {f"{n}@IBVERBS_PRIVATE_{abi}" for n in ("ibv_query_gid_type", f"verbs_register_driver_{abi}",
                                                          "verbs_allow_disassociate_destroy", "ibv_cmd_create_qp_ex2")}
         bad |= complain("missing", need - private(ours))
+    bad |= complain("missing", {f"{n}@@IBVERBS_PRIVATE_34" for n in LOOKED_UP} - ours)
     if bad:
         return 1
     soname = subprocess.run(["objdump", "-p", sys.argv[1]], check=True, capture_output=True, text=True).stdout
