@@ -17,19 +17,25 @@ class Failed(Exception):
     """What is wrong, with everything there is to see."""
 
 
+def absent(needs):
+    return [name for name, what in needs.items() if not (glob.glob(what) if what.startswith('/') else shutil.which(what))]
+
+
 class Row:
-    def __init__(self, name, needs, run, seconds=60, daily=True):
-        """`needs`: {package: a command of it, or a pattern of a file}. `run(lab, seconds)` raises Failed."""
+    def __init__(self, name, needs, run, seconds=60, daily=True, built=None):
+        """`needs`: {package: a command of it, or a pattern of a file}. `built`: the same for what no package has. `run(lab, seconds)` raises Failed."""
         self.name = name
         self.needs = needs
+        self.built = built or {}
         self.run = run
         self.seconds = seconds
         self.daily = daily
 
-    def missing(self):
-        """@return the packages that are not installed"""
-        return [package for package, what in self.needs.items()
-                if not (glob.glob(what) if what.startswith('/') else shutil.which(what))]
+    def lacking(self):
+        """@return what is not there of what the row needs, '' if nothing"""
+        packages, built = absent(self.needs), absent(self.built)
+        return '; '.join([*(['no package ' + ', '.join(packages)] if packages else []),
+                          *([f'no {", ".join(built)} in PATH or UROCE_PROGRAMS'] if built else [])])
 
 
 def require(right, what, *sides):
