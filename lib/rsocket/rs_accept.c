@@ -143,7 +143,7 @@ rs_listen(struct rsocket *rs, int backlog)
 	pthread_mutex_lock(&rs->lock);
 	if (rs_state(rs) == RS_NEW) {
 		s->backlog = backlog;
-		err = rdma_listen(s->id, backlog) ? errno : 0;
+		err = rdma_listen(s->id, backlog) ? rs_port_error(errno) : 0;
 		if (!err)
 			rs_set_state(s, RS_LISTENING);
 	} else if (rs_state(rs) != RS_LISTENING) {

@@ -32,10 +32,7 @@ stream_bind(struct rsocket *rs, const struct sockaddr *addr, socklen_t len)
 	else
 		err = rdma_bind_addr(s->id, (struct sockaddr *)addr) ? errno : 0;
 	pthread_mutex_unlock(&rs->lock);
-	/* Sockets have other errors: EADDRNOTAVAIL for an address that no device has, and EADDRINUSE for each port that is taken. */
-	if (err == EADDRNOTAVAIL)
-		return EADDRINUSE;
-	return err == ENODEV ? EADDRNOTAVAIL : err;
+	return rs_port_error(err);
 }
 
 /* ---- Connecting ---- */

@@ -362,6 +362,16 @@ void rs_ctrl_keepalive(struct rs_stream *s);
 /* ---- rs_conn.c ---- */
 struct rs_stream *rs_stream_new(int domain, int *err);
 
+/**
+ * @return what sockets say where rdma_bind_addr() or rdma_listen() said @p err: EADDRNOTAVAIL is for an address that no device has, and each port that is
+ * taken is EADDRINUSE.
+ */
+static inline int
+rs_port_error(int err)
+{
+	return err == ENODEV ? EADDRNOTAVAIL : err == EADDRNOTAVAIL ? EADDRINUSE : err;
+}
+
 /* ---- rs_accept.c ---- */
 int rs_listen(struct rsocket *rs, int backlog);
 struct rsocket *rs_accept(struct rsocket *rs, int *err);

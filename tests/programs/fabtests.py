@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """fabtests, libfabric's own tests: connections over `verbs`, and what `ofi_rxd` makes of datagrams for endpoints `rdm`.
 
-No package has them: docs/programs.md says how to build them, and why some of the tests are not here. Tests with -v compare what they receive.
+No package has them: docs/programs.md says which programs the rows look for, and why some of the tests are not here. Tests with -v compare what they receive.
 """
 
 import functools

@@ -462,6 +462,36 @@ numbers_that_are_no_rsocket(struct vt *t)
 	VT_CHECK(rsocket(AF_INET, SOCK_STREAM, IPPROTO_UDP) == -1, "streams of UDP");
 }
 
+/* As sockets say it, also where rdma_cm makes a difference: one of the two is a wildcard. */
+static void
+a_port_that_is_taken(struct vt *t)
+{
+	struct sockaddr_in own, any = { .sin_family = AF_INET }, foreign = { .sin_family = AF_INET };
+	struct sockaddr_storage addr;
+	socklen_t len;
+	int l = rt_listen(t, AF_INET, &addr, &len), s = rsocket(AF_INET, SOCK_STREAM, 0), on = 1;
+
+	memcpy(&own, &addr, sizeof(own));
+	any.sin_port = own.sin_port;
+	foreign.sin_addr.s_addr = htonl(0xc0000201);
+	VT_CHECK(rbind(s, (struct sockaddr *)&own, sizeof(own)) == -1 && errno == EADDRINUSE, "%m");
+	VT_CHECK(rbind(s, (struct sockaddr *)&any, sizeof(any)) == -1 && errno == EADDRINUSE, "%m");
+	VT_CHECK(rbind(s, (struct sockaddr *)&foreign, sizeof(foreign)) == -1 && errno == EADDRNOTAVAIL, "%m");
+	VT_OK(rclose(s));
+	VT_OK(rclose(l));
+	/* Both may have it, and one may listen. */
+	l = rsocket(AF_INET, SOCK_STREAM, 0);
+	s = rsocket(AF_INET, SOCK_STREAM, 0);
+	VT_OK(rsetsockopt(l, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)));
+	VT_OK(rsetsockopt(s, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)));
+	VT_OK(rbind(l, (struct sockaddr *)&own, sizeof(own)));
+	VT_OK(rbind(s, (struct sockaddr *)&any, sizeof(any)));
+	VT_OK(rlisten(l, 1));
+	VT_CHECK(rlisten(s, 1) == -1 && errno == EADDRINUSE, "%m");
+	VT_OK(rclose(s));
+	VT_OK(rclose(l));
+}
+
 /* ---- Waiting ---- */
 static void
 rsockets_and_others_are_polled_together(struct vt *t)
@@ -614,6 +644,7 @@ main(int argc, char **argv)
 		VT_CASE(connections_leave_nothing),
 		VT_CASE(closing_while_connecting_leaves_nothing),
 		VT_CASE(numbers_that_are_no_rsocket),
+		VT_CASE(a_port_that_is_taken),
 		VT_CASE(rsockets_and_others_are_polled_together),
 		VT_CASE(many_threads_wait_for_one_message),
 		VT_CASE(mapped_memory_is_written_by_offset),
