@@ -28,7 +28,6 @@ from uroce_lab.state import HUGEPAGES, State, all_names, is_root, lock  # noqa: 
 
 NAME = f'l{os.getpid()}'
 OTHER = f'o{os.getpid()}'
-POOL = '/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages'
 MAP_HUGETLB = 0x40000
 HELD_PAGES = 8
 HUGEPAGES_SECONDS = 10      # until the kernel has the pages of a process that was killed
@@ -60,9 +59,13 @@ def number_in(path):
 
 
 def hugepages():
-    """The system's, without those that labs which are up have added. No lab comes or goes meanwhile."""
+    """
+    Those that the system's pool keeps, without those that labs which are up have added. No lab comes or goes meanwhile. Surplus pages are not the pool's:
+    a program of any lab may use some for as long as it runs, if another lab has taken its pages back.
+    """
     with lock():
-        return number_in(POOL) - sum(number_in(huge_file({'dir': State(name).dir})) for name in all_names())
+        kept = number_in(f'{HUGEPAGES}/nr_hugepages') - number_in(f'{HUGEPAGES}/surplus_hugepages')
+        return kept - sum(number_in(huge_file({'dir': State(name).dir})) for name in all_names())
 
 
 class ProgramsInPairs(unittest.TestCase):
