@@ -132,6 +132,7 @@ sack_response_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return false;
 	}
 	tp->counters.rx_response_placed++;
+	qp->rcv.rx_bytes += p->payload_bytes;
 	again = b->again[psn % TP_SACK_SPAN].nth != 0;
 	scoreboard_set_has(b, psn);
 	if (again)

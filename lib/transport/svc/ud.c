@@ -57,6 +57,6 @@ ud_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	}
 	qp->rcv.length = WIRE_GRH_BYTES + p->payload_bytes;
 	qp->rcv.msn = wire_psn_add(qp->rcv.msn, 1);
-	qp->rcv.rx_bytes += qp->rcv.length;
+	qp->rcv.rx_bytes += p->payload_bytes;
 	recv_complete(tp, qp, UROCE_WC_RECV, p);
 }

@@ -281,6 +281,27 @@ what_has_been_recovered_stays_close_behind(void **state)
 }
 
 /* ---- Losses ---- */
+/* A window on a path whose shortest round trip takes 100 us. */
+static void
+begin_on_path(uint16_t cwnd, uint32_t srtt_us)
+{
+	begin(NULL);
+	qp.loss.loss_cwnd = cwnd;
+	qp.loss.rtt_min_ns = 100 * US;
+	qp.loss.srtt_ns = srtt_us * US;
+}
+
+static void
+shrunk_to(uint16_t cwnd)
+{
+	assert_int_equal(qp.loss.loss_cwnd, cwnd);
+	assert_int_equal(qp.loss.cwnd, cwnd);
+	assert_int_equal(qp.loss.lossy, TP_CWND_CALM);
+	assert_int_equal(qp.loss.ackreq_mask, TP_ACKREQ_LOSSY - 1);
+	assert_int_equal(qp.loss.psn_recover, MAX);
+	assert_int_equal(qp.loss.psn_grow, MAX);
+}
+
 /* To a little more than what the path holds, judged by round trips, but at most by half; and no further below the least window. */
 static void
 lost_it_is_not_known_what(void **state)
@@ -299,17 +320,9 @@ lost_it_is_not_known_what(void **state)
 	};
 
 	for (unsigned int i = 0; i < RTE_DIM(cases); i++) {
-		begin(NULL);
-		qp.loss.loss_cwnd = cases[i].cwnd;
-		qp.loss.rtt_min_ns = 100 * US;
-		qp.loss.srtt_ns = cases[i].srtt_us * US;
+		begin_on_path(cases[i].cwnd, cases[i].srtt_us);
 		cwnd_loss(&tp, &qp, cases[i].timeout);
-		assert_int_equal(qp.loss.loss_cwnd, cases[i].want);
-		assert_int_equal(qp.loss.cwnd, cases[i].want);
-		assert_int_equal(qp.loss.lossy, TP_CWND_CALM);
-		assert_int_equal(qp.loss.ackreq_mask, TP_ACKREQ_LOSSY - 1);
-		assert_int_equal(qp.loss.psn_recover, MAX);
-		assert_int_equal(qp.loss.psn_grow, MAX);
+		shrunk_to(cases[i].want);
 		assert_int_equal(qp.diag.losses, 1);
 	}
 	/* Nothing was measured. */
@@ -323,10 +336,8 @@ lost_it_is_not_known_what(void **state)
 static void
 lost_once_more_in_the_same_window(void **state)
 {
+	begin_on_path(200, 400);
 	qp.req.cc = &cc;
-	qp.loss.loss_cwnd = 200;
-	qp.loss.rtt_min_ns = 100 * US;
-	qp.loss.srtt_ns = 400 * US;
 	cwnd_loss(&tp, &qp, false);
 	assert_int_equal(told.losses, 1);
 	assert_false(told.timeout);
@@ -365,17 +376,9 @@ lost_it_is_known_what(void **state)
 	};
 
 	for (unsigned int i = 0; i < RTE_DIM(cases); i++) {
-		begin(NULL);
-		qp.loss.loss_cwnd = cases[i].cwnd;
-		qp.loss.rtt_min_ns = 100 * US;
-		qp.loss.srtt_ns = cases[i].srtt_us * US;
+		begin_on_path(cases[i].cwnd, cases[i].srtt_us);
 		cwnd_lost(&tp, &qp, cases[i].n);
-		assert_int_equal(qp.loss.loss_cwnd, cases[i].want);
-		assert_int_equal(qp.loss.cwnd, cases[i].want);
-		assert_int_equal(qp.loss.lossy, TP_CWND_CALM);
-		assert_int_equal(qp.loss.ackreq_mask, TP_ACKREQ_LOSSY - 1);
-		assert_int_equal(qp.loss.psn_recover, MAX);
-		assert_int_equal(qp.loss.psn_grow, MAX);
+		shrunk_to(cases[i].want);
 	}
 }
 

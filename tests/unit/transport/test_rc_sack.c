@@ -426,6 +426,29 @@ sack_half_the_numbers_away_is_no_news(void **state)
 	}
 }
 
+/* What a READ has brought is counted once, whether it was placed in order, beyond a gap, or came again. */
+static void
+bytes_of_responses_are_counted_once(void **state)
+{
+	enum { BYTES = 32 * 1024 };
+	struct loss l = { .from = 1, .opcode = WIRE_OP_READ_RESP_MIDDLE, .nth = 5, .count = 1 };
+	struct rig r;
+
+	rig_up(&r, NULL, NULL);
+	r.p->lose = lose;
+	r.p->lose_arg = &l;
+	/* The loss of the first one lets both ends know that they can do selective repeat. */
+	for (uint32_t i = 1; i <= 2; i++) {
+		l.seen = 0;
+		rig_read(&r, i, 0, BYTES);
+		pair_advance(r.p, 10 * PAIR_MS);
+		expect_cqe(&r.a->scq, i, UROCE_WC_SUCCESS);
+		assert_int_equal(r.a->qp->rcv.rx_bytes, i * BYTES);
+	}
+	assert_true(counters(&r, 0)->rx_response_placed > 0);
+	rig_down(&r);
+}
+
 /*
  * A scoreboard that begins while the requester goes back N: what it takes for lost isn't in flight, and the window says so at once. It has a timer
  * again, though it isn't sent yet.
@@ -480,6 +503,7 @@ main(void)
 		cmocka_unit_test(an_offer_behind_a_gap_is_answered),
 		cmocka_unit_test(sack_for_a_qp_that_does_not_send_is_dropped),
 		cmocka_unit_test(sack_half_the_numbers_away_is_no_news),
+		cmocka_unit_test(bytes_of_responses_are_counted_once),
 	};
 
 	return cmocka_run_group_tests(tests, pair_group_setup, pair_group_teardown);
