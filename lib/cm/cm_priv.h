@@ -143,7 +143,6 @@ cm_list_del(struct cm_list *l)
 {
 	l->next->prev = l->prev;
 	l->prev->next = l->next;
-	cm_list_init(l);
 }
 static inline bool
 cm_list_empty(const struct cm_list *l)

@@ -337,10 +337,45 @@ limits_out_of_range_are_refused(void **state)
 
 	assert_null(cm_open(&cfg, 0));
 	assert_int_equal(errno, EINVAL);
+	assert_int_equal(CM_MAX_CONNS_LIMIT, 1048576);
 	cfg.max_conns = 1;
 	cfg.ops.send = NULL;
 	assert_null(cm_open(&cfg, 0)); /* no ops */
 	assert_int_equal(errno, EINVAL);
+}
+
+static void
+there_is_room_for_65536_connections_by_default(void **state)
+{
+	const struct cm_config cfg = { .ops = { .send = no_send, .event = no_event } };
+	struct cm *cm = cm_open(&cfg, 0);
+	struct rig *r = rig_new(NULL);
+	struct cm_connect_param p = rig_connect_param(r);
+
+	assert_non_null(cm);
+	for (unsigned int i = 0; i < 65536; i++) {
+		p.qpn = i + 2;
+		assert_non_null(cm_connect(cm, &p, 0));
+	}
+	assert_null(cm_connect(cm, &p, 0));
+	assert_int_equal(errno, ENOSPC);
+	cm_close(cm);
+	rig_free(r);
+}
+
+/* In milliseconds: what cm.h says of them, and what Linux's RDMA CM uses (drivers/infiniband/core/cma.c). */
+static void
+times_are_those_of_the_field(void **state)
+{
+	const uint64_t ms = 1000000;
+
+	assert_int_equal(cm_time_ns(CM_DEFAULT_RESPONSE_TIMEOUT) / ms, 4294);
+	assert_int_equal(cm_time_ns(CM_DEFAULT_PACKET_LIFE) / ms, 1073);
+	assert_int_equal(cm_time_ns(CM_MAX_RESPONSE_TIMEOUT) / ms, 17179);
+	assert_int_equal(cm_time_ns(CM_MAX_SERVICE_TIMEOUT) / ms, 68719);
+	assert_int_equal(cm_time_ns(CM_MIN_TIMEWAIT) / ms, 67);
+	assert_int_equal(cm_time_ns(CM_MAX_TIMEWAIT) / ms, 8589);
+	assert_int_equal(CM_DEFAULT_RETRIES, 15);
 }
 
 /* ---- SIDR ---- */
@@ -586,6 +621,8 @@ main(void)
 		cmocka_unit_test(kept_answers_are_bounded_and_give_way),
 		cmocka_unit_test(without_limits_of_its_own_a_CM_has_the_defaults),
 		cmocka_unit_test(limits_out_of_range_are_refused),
+		cmocka_unit_test(there_is_room_for_65536_connections_by_default),
+		cmocka_unit_test(times_are_those_of_the_field),
 		cmocka_unit_test(SIDR_resolves_a_service_ID_to_a_QP),
 		cmocka_unit_test(a_repeated_SIDR_REQ_gets_the_same_answer_without_a_second_event),
 		cmocka_unit_test(an_unanswered_SIDR_REQ_is_repeated_and_then_unreachable),

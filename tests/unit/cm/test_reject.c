@@ -466,6 +466,32 @@ a_REP_with_a_QP_that_is_connected_is_rejected_as_stale(void **state)
 	rig_free(r);
 }
 
+/* As above, but the old connection's QP has failed: that connection ends. */
+static void
+a_REP_with_the_QP_of_a_failed_connection_ends_it(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_accept_param p = rig_accept_param(r);
+	struct cm_connect_param cp = rig_connect_param(r);
+	struct cm_conn *a, *b;
+	struct cm_msg m;
+
+	rig_listen(r);
+	a = rig_establish(r, &b);
+	cm_conn_set_owner(a, r);
+	r->qp_gone = true;
+	cp.qpn = RIG_QPN_A + 1;
+	cm_connect(r->a.cm, &cp, r->now);
+	rig_deliver(&r->a);
+	cm_accept(rig_expect(&r->b, CM_EV_REQUEST)->ev.conn, &p, r->now);
+	rig_deliver(&r->b);
+	assert_int_equal(cm_mad_decode(r->a.out[0].mad, CM_MAD_BYTES, &m), CM_MAD_OK);
+	assert_int_equal(m.rej.reason, CM_REJ_STALE_CONN);
+	assert_int_equal(r->a.nb_out, 2); /* and a DREQ */
+	assert_int_equal(cm_conn_state(a), CM_DREQ_SENT);
+	rig_free(r);
+}
+
 /* The stale rejection of A's REQ comes first, then the DREQ: A never got a REP, and knows B's ID from the DREQ only. */
 static void
 a_DREQ_to_an_end_that_was_rejected_as_stale_is_answered_to_its_sender(void **state)
@@ -598,6 +624,7 @@ main(void)
 		cmocka_unit_test(a_connection_whose_QP_has_failed_ends_at_once),
 		cmocka_unit_test(a_QP_in_TimeWait_is_stale_and_free_afterwards),
 		cmocka_unit_test(a_REP_with_a_QP_that_is_connected_is_rejected_as_stale),
+		cmocka_unit_test(a_REP_with_the_QP_of_a_failed_connection_ends_it),
 		cmocka_unit_test(a_DREQ_to_an_end_that_was_rejected_as_stale_is_answered_to_its_sender),
 		cmocka_unit_test(a_LAP_answers_the_question_whether_the_peer_is_there),
 		cmocka_unit_test(an_APR_ends_the_question_whether_the_peer_is_there),
