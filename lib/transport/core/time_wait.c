@@ -19,6 +19,7 @@ enum {
 	TIME_WAIT_MAX = 1024,        /* how many destroyed QPs are remembered; a power of two */
 	TIME_WAIT_PSNS = 4096,       /* how many PSNs behind the expected one a duplicate may be */
 };
+static_assert((TIME_WAIT_MAX & (TIME_WAIT_MAX - 1)) == 0, "QP numbers are masked by it");
 /*
  * Two ACK timeouts with timeout 19, which QPs of rdma_cm have in uroce and Linux. A NIC may wait up to four times its
  * own (9.7.6.1.3).

@@ -4,7 +4,7 @@
 
 #include <rte_common.h>
 
-#include "transport/core/limits_priv.h"
+#include "transport/core/types_priv.h"
 #include "transport/diag/diag.h"
 #include "rig.h"
 
@@ -217,6 +217,26 @@ rnr_is_told_at_both_ends(void **state)
 	pair_advance(r.p, 1000 * (uint64_t)PAIR_MS);
 	expect_not(r.a, "RNR");
 	expect_not(r.b, "RNR");
+	rig_down(&r);
+}
+
+/* What repeats itself is one event, with the latest of it. */
+static void
+a_repeated_event_says_what_came_last(void **state)
+{
+	struct qp_event ev[TP_EVENTS / 64];
+	uint32_t n;
+	struct rig r;
+
+	rig_up(&r, NULL, &(struct conn_opts){ .rnr_retry = 7, .min_rnr_timer = 1 });
+	rig_send(&r, 1, 0, 100);
+	pair_settle(r.p);
+	r.b->qp->rcv.min_rnr_timer = 12;
+	pair_advance(r.p, PAIR_MS);
+	n = qp_events(r.p->h[1].tp, qp_num(r.b->qp), ev, RTE_DIM(ev));
+	assert_int_equal(ev[n - 1].kind, QP_EV_RNR_SENT);
+	assert_true(ev[n - 1].count > 1);
+	assert_int_equal(ev[n - 1].a, 12);
 	rig_down(&r);
 }
 
@@ -451,6 +471,7 @@ static void
 a_view_has_what_the_qp_has(void **state)
 {
 	struct qp_view v;
+	struct cq_view c;
 	struct rig r;
 	struct end_srq *s;
 	struct end *e;
@@ -472,7 +493,11 @@ a_view_has_what_the_qp_has(void **state)
 	qp_look(r.a->qp, r.p->now, &v);
 	assert_int_equal(v.tx.deadline_ns, 0);
 	s = srq_new(&r.p->h[0], 16, 2);
-	e = end_new(&r.p->h[0], &(struct end_opts){ .srq = s });
+	e = end_new(&r.p->h[0], &(struct end_opts){ .srq = s, .channel = true });
+	cq_look(e->scq.cq, &c);
+	assert_true(c.channel);
+	cq_look(r.a->scq.cq, &c);
+	assert_false(c.channel);
 	srq_post(s, 1, SGE(r.abuf, 100, r.amr), 1);
 	qp_look(e->qp, r.p->now, &v);
 	assert_true(v.rx.srq);
@@ -481,6 +506,27 @@ a_view_has_what_the_qp_has(void **state)
 	assert_int_equal(v.rx.depth, 0);
 	end_free(e);
 	srq_free(&r.p->h[0], s);
+	rig_down(&r);
+}
+
+/* Of IPv4 addresses there are four bytes and nothing behind them. */
+static void
+a_view_has_the_addresses_of_the_packets(void **state)
+{
+	const uint8_t a[16] = { 198, 18, 0, 1 }, b[16] = { 198, 18, 0, 2 };
+	struct qp_view v;
+	struct rig r;
+
+	rig_up(&r, NULL, NULL);
+	rig_write(&r, 1, 0, 100);
+	pair_settle(r.p);
+	memset(&v, 0, sizeof(v));
+	qp_look(r.a->qp, r.p->now, &v);
+	assert_int_equal(v.ip_version, 4);
+	assert_memory_equal(v.sip, a, sizeof(a));
+	assert_memory_equal(v.dip, b, sizeof(b));
+	assert_memory_equal(v.dmac, ((uint8_t[]){ 2, 0, 0, 0, 0, 1 }), sizeof(v.dmac));
+	assert_int_equal(v.sport, r.p->log[0].sport);
 	rig_down(&r);
 }
 
@@ -606,6 +652,7 @@ main(void)
 		cmocka_unit_test(a_read_waits_for_its_response),
 		cmocka_unit_test(a_lost_response_is_told),
 		cmocka_unit_test(rnr_is_told_at_both_ends),
+		cmocka_unit_test(a_repeated_event_says_what_came_last),
 		cmocka_unit_test(rnr_retries_used_up_is_the_reason_of_err),
 		cmocka_unit_test(without_credits_sends_wait),
 		cmocka_unit_test(a_gap_names_the_psn_that_is_missing),
@@ -621,6 +668,7 @@ main(void)
 		cmocka_unit_test(a_program_that_asks_for_err_is_the_reason),
 		cmocka_unit_test(who_embeds_hears_of_every_failure_once),
 		cmocka_unit_test(a_view_has_what_the_qp_has),
+		cmocka_unit_test(a_view_has_the_addresses_of_the_packets),
 		cmocka_unit_test(what_is_received_costs_as_much_as_what_is_sent),
 		cmocka_unit_test(costs_go_on_when_counters_wrap),
 		cmocka_unit_test(the_same_event_again_and_again_takes_one_place),

@@ -68,6 +68,10 @@ with_selective_repeat_a_loss_makes_an_offer(void **state)
 		offers += is_offer(&r.p->log[i]);
 	assert_true(offers > 0);
 	assert_true(pair_count(r.p, 1, WIRE_OPCODE_SACK) > 0);
+	/* A SACK says nothing of credits. */
+	for (uint32_t i = 0; i < r.p->nb_log; i++)
+		if (r.p->log[i].bth.opcode == WIRE_OPCODE_SACK)
+			assert_int_equal(r.p->log[i].syndrome, WIRE_AETH_ACK | WIRE_AETH_CREDITS_INVALID);
 	rig_down(&r);
 }
 

@@ -144,6 +144,35 @@ create(struct pair *p, const struct qp_params *q)
 	return rc;
 }
 
+/* A QP for which there is no number leaves nothing behind. */
+static void
+a_full_table_of_qps_refuses_another_one(void **state)
+{
+	enum { QPS = 64 }; /* of a host of the pair */
+	struct pair *p = pair_new();
+	struct transport *tp = p->h[0].tp;
+	struct end *e[QPS];
+	struct share *s;
+	struct qp *qp;
+	struct qp_params q;
+	uint32_t users;
+
+	assert_int_equal(share_create(tp, &(struct share_params){ 0 }, &s), 0);
+	for (unsigned int i = 0; i < QPS; i++)
+		e[i] = end_new(&p->h[0], &(struct end_opts){ .share = s });
+	users = s->users;
+	assert_int_equal(users, QPS);
+	q = (struct qp_params){ .type = UROCE_QPT_RC, .pd = PAIR_PD, .send_cq = e[0]->qp->send_cq, .recv_cq = e[0]->qp->recv_cq,
+				.sq = e[0]->sq, .rq = e[0]->rq, .shared = &e[0]->shared, .cap = e[0]->qp->attr.cap, .share = s };
+	q.sq.counter = q.rq.counter = 0;
+	assert_int_equal(qp_create(tp, &q, &qp), ENOMEM);
+	assert_int_equal(s->users, users);
+	for (unsigned int i = 0; i < QPS; i++)
+		end_free(e[i]);
+	share_destroy(tp, s);
+	pair_free(p);
+}
+
 static void
 pools_have_the_sizes_that_are_given_or_else_their_own(void **state)
 {
@@ -455,6 +484,8 @@ a_share_holds_a_bounded_part_of_the_packets_beyond_gaps(void **state)
 	refused = transport_counters(tp)->share_refused;
 	assert_true(refused > 0);
 	assert_true(tp->reorder_pkts.left >= TP_REORDER_PKTS / TP_RESERVE_OF);
+	/* Who could hold nothing holds no buffer for it, either. */
+	assert_null(e[RTE_DIM(e) - 1]->qp->rcv.reorder);
 	/* Another share has its part of the reserve all the same. */
 	assert_true(tp->reserve[TP_POOL_REORDER_PKTS].left > 0);
 	for (unsigned int i = 0; i < RTE_DIM(e); i++) {
@@ -503,6 +534,7 @@ main(void)
 		cmocka_unit_test(moderation_holds_back_no_more_events_than_it_has_room_for),
 		cmocka_unit_test(engines_and_ports_have_their_limits),
 		cmocka_unit_test(tables_have_their_limits),
+		cmocka_unit_test(a_full_table_of_qps_refuses_another_one),
 		cmocka_unit_test(pools_have_the_sizes_that_are_given_or_else_their_own),
 		cmocka_unit_test(a_transport_leaves_no_memory_behind),
 		cmocka_unit_test(a_qp_has_no_more_sges_inline_bytes_and_ports_than_there_are),

@@ -71,6 +71,33 @@ a_write_is_over_in_one_turn(void **state)
 	bed_down(&t);
 }
 
+/* An administrator reads the same figures, whichever way packets go. */
+static void
+bytes_are_counted_as_those_of_frames(void **state)
+{
+	struct tp_counters n[2];
+
+	for (unsigned int frames = 0; frames < 2; frames++) {
+		struct bed t;
+
+		bed_up(&t, NULL);
+		if (frames) {
+			free(t.h->tp->locals);
+			t.h->tp->locals = NULL;
+		}
+		end_send(t.a, &(struct wr){ .id = 1, .op = UROCE_WR_RDMA_WRITE, .sge = SGE(t.buf, 3 * MTU + 1, t.mr), .nb_sge = 1,
+					    .remote_addr = ADDR(t.buf) + BYTES, .rkey = t.mr->key });
+		pair_settle(t.p);
+		expect_cqe(&t.a->scq, 1, UROCE_WC_SUCCESS);
+		n[frames] = *transport_counters(t.h->tp);
+		assert_int_equal(n[frames].tx_by_reference, frames ? 0 : n[frames].tx_packets);
+		bed_down(&t);
+	}
+	assert_int_equal(n[0].tx_packets, n[1].tx_packets);
+	assert_int_equal(n[0].tx_bytes, n[1].tx_bytes);
+	assert_int_equal(n[0].rx_bytes, n[1].rx_bytes);
+}
+
 static void
 sends_and_reads_arrive(void **state)
 {
@@ -151,7 +178,6 @@ a_wrong_local_key_sends_nothing(void **state)
 	bed_down(&t);
 }
 
-/* UC completes a WQE as it is sent, so the bytes have to be copied by then. */
 /* The peer has no receive yet. When the message is sent again, its client has shortened it, and behind it in the slot is an SGE that isn't the message's. */
 static void
 sges_behind_those_of_a_message_are_not_sent(void **state)
@@ -173,6 +199,7 @@ sges_behind_those_of_a_message_are_not_sent(void **state)
 	bed_down(&t);
 }
 
+/* UC completes a WQE as it is sent, so the bytes have to be copied by then. */
 static void
 uc_has_frames(void **state)
 {
@@ -243,6 +270,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_write_is_over_in_one_turn),
+		cmocka_unit_test(bytes_are_counted_as_those_of_frames),
 		cmocka_unit_test(sends_and_reads_arrive),
 		cmocka_unit_test(payload_in_pieces_is_gathered),
 		cmocka_unit_test(wrong_keys_are_refused),

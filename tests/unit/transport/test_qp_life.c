@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "rig.h"
+#include "transport/core/qp_table_priv.h"
 #include "transport/core/sched_priv.h"
 
 static void
@@ -566,6 +567,27 @@ qp_numbers_come_back_late(void **state)
 	pair_free(p);
 }
 
+/* With a daemon's secret they can be any number of 24 bits. */
+static void
+qp_numbers_have_24_bits(void **state)
+{
+	enum { QPS = 64 };
+	struct qp_table *t = qp_table_create(QPS, NULL, &(struct secret){ .key[0] = 7 });
+	struct qp *qp[QPS];
+	uint32_t bits = 0;
+
+	for (unsigned int i = 0; i < QPS; i++) {
+		qp[i] = calloc(1, sizeof(*qp[i]));
+		assert_non_null(qp[i]);
+		assert_int_equal(qp_table_add(t, qp[i]), 0);
+		bits |= qp[i]->qpn;
+	}
+	assert_int_equal(bits, 0xffffff);
+	for (unsigned int i = 0; i < QPS; i++)
+		qp_table_remove(t, qp[i]);
+	qp_table_destroy(t);
+}
+
 /* What could not be made is not there. */
 static void
 nothing_is_destroyed_like_anything_else(void **state)
@@ -604,6 +626,7 @@ main(void)
 		cmocka_unit_test(an_srq_may_have_its_limit_from_the_beginning),
 		cmocka_unit_test(taken_srq_wqe_is_flushed_before_last_wqe_reached),
 		cmocka_unit_test(qp_numbers_come_back_late),
+		cmocka_unit_test(qp_numbers_have_24_bits),
 		cmocka_unit_test(nothing_is_destroyed_like_anything_else),
 	};
 

@@ -309,6 +309,25 @@ rnr_nak_for_a_later_request_begins_a_wait_of_its_own(void **state)
 	rig_down(&r);
 }
 
+/* ... but it doesn't end before the first one's. */
+static void
+rnr_nak_for_a_later_request_makes_the_wait_no_shorter(void **state)
+{
+	struct rig r;
+	uint64_t until;
+
+	rig_up(&r, NULL, &one_rnr_retry);
+	rig_send(&r, 1, 0, 100);
+	rig_send(&r, 2, 100, 100);
+	pair_settle(r.p);
+	until = r.a->qp->loss.deadline_ns;
+	inject_rnr_nak(&r, r.a->qp->req.psn_una + 1, SHORT_CODE);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	assert_true(r.a->qp->loss.rnr_wait);
+	assert_int_equal(r.a->qp->loss.deadline_ns, until);
+	rig_down(&r);
+}
+
 int
 main(void)
 {
@@ -325,6 +344,7 @@ main(void)
 		cmocka_unit_test(rnr_nak_before_the_retransmission_is_no_second_retry),
 		cmocka_unit_test(rnr_nak_after_the_retransmission_uses_up_a_retry),
 		cmocka_unit_test(rnr_nak_for_a_later_request_begins_a_wait_of_its_own),
+		cmocka_unit_test(rnr_nak_for_a_later_request_makes_the_wait_no_shorter),
 	};
 
 	return cmocka_run_group_tests(tests, pair_group_setup, pair_group_teardown);

@@ -45,6 +45,40 @@ what_a_sack_takes_back_is_sent_again(void **state)
 	rig_down(&r);
 }
 
+static uint32_t
+times_sent(const struct rig *r, uint32_t psn)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < r->p->nb_log; i++)
+		n += r->p->log[i].from == 0 && r->p->log[i].bth.psn == psn;
+	return n;
+}
+
+/* A packet is sent again behind the last one of four. Whatever of the four has arrived says nothing of that. */
+static void
+what_was_sent_before_a_retransmission_says_nothing_of_it(void **state)
+{
+	struct loss l;
+	struct rig r;
+	uint32_t psn;
+
+	find_each_other(&r, &l);
+	l = (struct loss){ .from = 0, .opcode = -1, .count = UINT32_MAX };
+	psn = r.a->qp->req.psn_next;
+	for (uint32_t i = 0; i < 4; i++)
+		rig_write(&r, 2 + i, 16 * KIB + i * KIB, KIB);
+	pair_settle(r.p);
+	assert_int_equal(times_sent(&r, psn), 1);
+	say(&r, wire_psn_add(psn, WIRE_PSN_MASK), 1 << 1);
+	pair_settle(r.p);
+	assert_int_equal(times_sent(&r, psn), 2);
+	say(&r, wire_psn_add(psn, WIRE_PSN_MASK), 1 << 1 | 1 << 2 | 1 << 3);
+	pair_settle(r.p);
+	assert_int_equal(times_sent(&r, psn), 2);
+	rig_down(&r);
+}
+
 static void
 what_was_lost_and_has_no_memory_any_more_fails_in_its_turn(void **state)
 {
@@ -484,11 +518,20 @@ what_a_new_scoreboard_takes_for_lost_is_outside_of_the_window_and_has_a_timer(vo
 	rig_down(&r);
 }
 
+/* Both ends calculate it, and they may be of different versions. */
+static void
+an_offer_names_its_sender_in_the_same_way_for_ever(void **state)
+{
+	assert_int_equal(sack_origin(0x123456, 0x654321), 0x993a6c);
+	assert_int_equal(sack_origin(0xfffffe, 0xfffff0), 0xb7a46e);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_a_sack_takes_back_is_sent_again),
+		cmocka_unit_test(what_was_sent_before_a_retransmission_says_nothing_of_it),
 		cmocka_unit_test(what_was_lost_and_has_no_memory_any_more_fails_in_its_turn),
 		cmocka_unit_test(a_packet_that_is_held_says_nothing_of_the_round_trip_of_another),
 		cmocka_unit_test(what_a_new_scoreboard_takes_for_lost_is_outside_of_the_window_and_has_a_timer),
@@ -504,6 +547,7 @@ main(void)
 		cmocka_unit_test(sack_for_a_qp_that_does_not_send_is_dropped),
 		cmocka_unit_test(sack_half_the_numbers_away_is_no_news),
 		cmocka_unit_test(bytes_of_responses_are_counted_once),
+		cmocka_unit_test(an_offer_names_its_sender_in_the_same_way_for_ever),
 	};
 
 	return cmocka_run_group_tests(tests, pair_group_setup, pair_group_teardown);

@@ -3,64 +3,11 @@
  * Records of QPs: an end goes on from its record as if nothing had happened, each field of a record survives, and what is wrong in one is refused
  * by its name.
  */
-#include "rig.h"
-#include "transport/core/types_priv.h"
-#include "transport/record/record.h"
+#include "record_rig.h"
 
-enum { ROOM = 64 * 1024, FUZZ_ROUNDS = 4000, NEW_RES = 8 };
+enum { FUZZ_ROUNDS = 4000, NEW_RES = 8 };
 
 static uint64_t memory[2][ROOM / 8];
-
-static struct qp_record *
-save_in(struct end *e, uint64_t *to)
-{
-	struct qp_record *r = (struct qp_record *)to;
-
-	assert_int_equal(qp_save(e->host->tp, e->qp, r, ROOM), 0);
-	return r;
-}
-
-static struct qp_params
-params_of(const struct end *e)
-{
-	const struct qp *qp = e->qp;
-	struct qp_params p = { .type = qp->type, .pd = qp->pd, .xrcd = qp->rcv.xrcd, .send_cq = qp->send_cq, .recv_cq = qp->recv_cq,
-			       .srq = qp->rcv.srq, .sq_sig_all = qp->sig_all, .cap = qp->attr.cap, .sq = qp->req.sq, .rq = qp->rcv.rq,
-			       .shared = qp->shared, .port = qp->path.port, .cookie = qp->cookie, .owner = qp->owner };
-
-	if (qp->type == UROCE_QPT_XRC_RECV) {
-		p.sq = (struct ring){ 0 };
-		p.pd = 0;
-		p.srq = NULL;
-		p.recv_cq = NULL;
-	}
-	p.sq.counter = p.rq.counter = 0;
-	return p;
-}
-
-static int
-restore(struct end *e, const struct qp_params *p, const struct qp_record *r, const char **why)
-{
-	return qp_restore(e->host->tp, r, ROOM, p, e->host->pair->now, &e->qp, why);
-}
-
-/* Another QP in the place of this one, made from its record. */
-static void
-replace(struct end *e)
-{
-	struct qp_params p = params_of(e);
-	struct qp_record *r = save_in(e, memory[0]);
-	uint32_t qpn = qp_num(e->qp);
-	const char *why = "";
-
-	qp_destroy(e->host->tp, e->qp);
-	e->shared.sq_watch = 1;
-	if (restore(e, &p, r, &why) != 0)
-		fail_msg("%s", why);
-	assert_int_equal(qp_num(e->qp), qpn);
-	/* Where it sends nothing, its client rings the doorbell. */
-	assert_int_equal(e->shared.sq_watch, qp_state(e->qp) == UROCE_QPS_RTS);
-}
 
 /* ---- What goes on ---- */
 /* Both ends are replaced after every packet or two of messages in both directions: all arrives, once. */
@@ -80,7 +27,7 @@ messages_go_on(void **state)
 		union ring_cqe_ctl ctl;
 
 		pair_advance(r.p, 50 * PAIR_US);
-		replace(i & 1 ? r.a : r.b);
+		replace(i & 1 ? r.a : r.b, memory[0]);
 		if (ring_cq_ready(&r.a->scq.ring, 2, &ctl))
 			break;
 	}
@@ -104,7 +51,7 @@ the_next_cnp_waits_as_long(void **state)
 
 	rig_up(&r, NULL, NULL);
 	r.b->qp->rcv.cnp_next_ns = r.p->now + 20000;
-	replace(r.b);
+	replace(r.b, memory[0]);
 	assert_int_equal(r.b->qp->rcv.cnp_next_ns, r.p->now + 20000);
 	rig_down(&r);
 }
@@ -123,8 +70,8 @@ an_atomic_is_not_executed_again(void **state)
 	r.p->lose_arg = &l;
 	rig_fetch_add(&r, 1, 64, 2);
 	pair_settle(r.p);
-	replace(r.b);
-	replace(r.a);
+	replace(r.b, memory[0]);
+	replace(r.a, memory[0]);
 	pair_advance(r.p, 500 * PAIR_MS);
 	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
 	memcpy(&word, r.bbuf, sizeof(word));
@@ -147,7 +94,7 @@ the_rnr_timer_goes_on(void **state)
 	pair_settle(r.p);
 	pair_advance(r.p, 4 * PAIR_MS);
 	sent = pair_count(r.p, 0, -1);
-	replace(r.a);
+	replace(r.a, memory[0]);
 	/* A duplicate of the RNR NAK is still known as one, and uses up no retry. */
 	wire_put_aeth(aeth, WIRE_AETH_RNR_NAK | 1, 0);
 	pair_inject(r.p, r.a, &(struct wire_bth){ .opcode = WIRE_OP_ACK, .psn = r.a->qp->req.psn_una }, aeth, sizeof(aeth));
@@ -173,10 +120,10 @@ every_state_is_kept(void **state)
 		r.p->stalled = true;
 		rig_write(&r, 1, 0, 100);
 		assert_int_equal(end_state(r.a, UROCE_QPS_SQD), 0);
-		replace(r.a);
+		replace(r.a, memory[0]);
 		assert_int_equal(qp_state(r.a->qp), UROCE_QPS_SQD);
 		assert_int_equal(end_state(r.a, states[i]), 0);
-		replace(r.a);
+		replace(r.a, memory[0]);
 		assert_int_equal(qp_state(r.a->qp), states[i]);
 		assert_int_equal(r.a->shared.state, states[i]);
 		r.p->stalled = false;
@@ -403,11 +350,17 @@ fields_out_of_range_are_named(void **state)
 	REFUSED(attr.cap, (struct uroce_qp_cap){ 0 });
 	REFUSED(attr.path_mtu, 6);
 	REFUSED(attr.timeout, 32);
+	REFUSED(attr.alt_timeout, 32);
+	REFUSED(attr.min_rnr_timer, 32);
 	REFUSED(attr.retry_cnt, 8);
 	REFUSED(attr.rnr_retry, 8);
 	REFUSED(attr.pkey_index, UROCE_MAX_PKEYS);
+	REFUSED(attr.alt_pkey_index, UROCE_MAX_PKEYS);
 	REFUSED(attr.max_rd_atomic, UROCE_MAX_RD_ATOMIC + 1);
+	REFUSED(attr.max_dest_rd_atomic, UROCE_MAX_RD_ATOMIC + 1);
 	REFUSED(attr.dest_qp_num, 1u << 24);
+	REFUSED(attr.rq_psn, 1u << 24);
+	REFUSED(attr.sq_psn, 1u << 24);
 	REFUSED(credits, 2);
 	REFUSED(has_path, 0);
 	REFUSED(addr, (struct record_addr){ .ip_version = 5 });
@@ -439,6 +392,17 @@ fields_out_of_range_are_named(void **state)
 	REFUSED(why, QP_WHYS);
 	REFUSED(nb_reads, 65);
 	REFUSED(nb_sges, UROCE_MAX_SGE + 1);
+	/* Before it is connected it has no path to send anything. */
+	assert_int_equal(end_state(r.a, UROCE_QPS_RESET), 0);
+	rec = save_in(r.a, memory[0]);
+	good = *rec;
+	REFUSED(reply, TP_REPLY_ACK);
+	REFUSED(pending, 1);
+	/* Without a queue there is no receive that it could have taken. */
+	p.rq = (struct ring){ 0 };
+	good.rq_order = 0;
+	*rec = good;
+	REFUSED(recv_valid, 1);
 	rig_down(&r);
 }
 

@@ -113,6 +113,21 @@ in_a_brief_turn_each_share_gets_its_part(void **state)
 	bench_down(&b);
 }
 
+/* One packet and nobody else: whoever comes next finds that this share sends little. */
+static void
+a_share_that_was_alone_is_remembered(void **state)
+{
+	struct flood *f;
+	struct bench b;
+
+	bench_up(&b);
+	f = add_little(&b);
+	post(&b, f->ends[0], 8);
+	assert_int_equal(bench_turn(&b), 1);
+	assert_ptr_equal(b.tp->light[0], f->share);
+	bench_down(&b);
+}
+
 static void
 two_shares_that_send_little_are_remembered(void **state)
 {
@@ -158,6 +173,7 @@ main(void)
 		cmocka_unit_test(shares_that_all_send_little_are_not_light),
 		cmocka_unit_test(a_share_does_not_cut_its_own_turns),
 		cmocka_unit_test(in_a_brief_turn_each_share_gets_its_part),
+		cmocka_unit_test(a_share_that_was_alone_is_remembered),
 		cmocka_unit_test(two_shares_that_send_little_are_remembered),
 		cmocka_unit_test(a_share_that_has_ended_is_not_followed),
 	};

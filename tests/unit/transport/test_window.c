@@ -73,12 +73,38 @@ a_loss_of_long_ago_is_forgotten(void **state)
 	rig_down(&r);
 }
 
+/* In a long message every 32nd packet asks for an ACK, and so does the last one. */
+static void
+a_long_message_asks_for_acks_now_and_then(void **state)
+{
+	enum { PACKETS = 100, EVERY = 32, MTU = 1024 };
+	uint32_t asked = 0;
+	struct rig r;
+
+	rig_up(&r, NULL, NULL);
+	rig_write(&r, 1, 0, PACKETS * MTU);
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	for (uint32_t i = 0; i < r.p->nb_log; i++) {
+		const struct wire_bth *b = &r.p->log[i].bth;
+
+		if (r.p->log[i].from != 0)
+			continue;
+		asked += b->ackreq;
+		if (b->psn % EVERY == EVERY - 1 || b->opcode == WIRE_OP_WRITE_LAST)
+			assert_true(b->ackreq);
+	}
+	assert_in_range(asked, PACKETS / EVERY, PACKETS / EVERY + 3);
+	rig_down(&r);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(loss_after_a_way_became_longer),
 		cmocka_unit_test(a_loss_of_long_ago_is_forgotten),
+		cmocka_unit_test(a_long_message_asks_for_acks_now_and_then),
 	};
 
 	return cmocka_run_group_tests(tests, pair_group_setup, pair_group_teardown);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* XRC (annex A14): requests name their SRQ; its PD, receives and CQ serve them, if it is of the target's domain. */
-#include "rig.h"
+#include "record_rig.h"
 
 enum { XRCD = 3, OTHER_XRCD = 4, OTHER_PD = 9, SRQN = 0x120005, SRQN2 = 0x340006, PSN = 100, DEPTH = 16 };
 
@@ -127,6 +127,35 @@ sends_take_receives_of_the_srq_they_name_and_complete_on_its_cq(void **state)
 	assert_memory_equal(x.r.bbuf + 8192, x.r.abuf, 3000);
 	assert_memory_equal(x.r.bbuf, x.r.abuf + 5000, 100);
 	assert_memory_equal(x.r.bbuf + 16384, x.r.abuf + 6000, 4096);
+	down(&x);
+}
+
+/* In the middle of a message: the receive of the SRQ goes on to be filled, in the SRQ's PD, and is completed on its CQ. */
+static void
+a_target_goes_on_from_its_record(void **state)
+{
+	static uint64_t memory[ROOM / 8];
+	struct loss l = { .from = 0, .opcode = WIRE_XRC | WIRE_OP_SEND_MIDDLE, .count = UINT32_MAX };
+	struct xrc x;
+	uint32_t users;
+
+	up(&x);
+	post(&x, x.s, 10, 8192, 4096);
+	x.r.p->lose = lose;
+	x.r.p->lose_arg = &l;
+	send_to(&x, 1, SRQN, 0, 3000);
+	pair_settle(x.r.p);
+	assert_true(x.r.b->qp->rcv.rwqe.valid);
+	x.r.p->lose = NULL;
+	users = x.s->srq->users;
+	replace(x.r.b, memory);
+	assert_int_equal(x.s->srq->users, users);
+	assert_int_equal(x.r.b->qp->pd, PAIR_PD);
+	assert_ptr_equal(x.r.b->qp->recv_cq, x.s->cq.cq);
+	pair_advance(x.r.p, 500 * (uint64_t)PAIR_MS);
+	expect_cqe(&x.r.a->scq, 1, UROCE_WC_SUCCESS);
+	assert_int_equal(expect_cqe(&x.s->cq, 10, UROCE_WC_SUCCESS).byte_len, 3000);
+	assert_memory_equal(x.r.bbuf + 8192, x.r.abuf, 3000);
 	down(&x);
 }
 
@@ -523,6 +552,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sends_take_receives_of_the_srq_they_name_and_complete_on_its_cq),
+		cmocka_unit_test(a_target_goes_on_from_its_record),
 		cmocka_unit_test(every_operation_of_rc_works_with_opcodes_of_xrc),
 		cmocka_unit_test(messages_to_several_srqs_survive_losses),
 		cmocka_unit_test(pd_of_the_srq_opens_memory),
