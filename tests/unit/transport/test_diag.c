@@ -527,6 +527,8 @@ a_view_has_the_addresses_of_the_packets(void **state)
 	assert_memory_equal(v.dip, b, sizeof(b));
 	assert_memory_equal(v.dmac, ((uint8_t[]){ 2, 0, 0, 0, 0, 1 }), sizeof(v.dmac));
 	assert_int_equal(v.sport, r.p->log[0].sport);
+	/* The AV has no flow label: the port is calculated from the two QPs' numbers, as Linux does. */
+	assert_int_equal(v.sport, wire_flow_label_to_sport(wire_calc_flow_label(qp_num(r.a->qp), qp_num(r.b->qp))));
 	rig_down(&r);
 }
 

@@ -265,6 +265,24 @@ what_was_posted_is_left_until_it_is_sent(void **state)
 	ud_down(&r);
 }
 
+/* The receiver's own mistake: it is told, and its peer, which gets no answers from a UD QP, is not. */
+static void
+a_receive_with_a_bad_key_ends_the_qp_without_an_answer(void **state)
+{
+	struct ud_rig r;
+
+	ud_up(&r, false, 0);
+	end_recv(r.b, 1, &(struct ring_sge){ .addr = ADDR(r.buf) + 32768, .length = 1000, .lkey = r.bmr->key + 1 }, 1);
+	ud_post(&r, 2, 100, QKEY);
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
+	expect_cqe(&r.b->rcq, 1, UROCE_WC_LOC_PROT_ERR);
+	assert_int_equal(qp_state(r.b->qp), UROCE_QPS_ERR);
+	assert_int_equal(pair_count(r.p, 1, -1), 0);
+	assert_int_equal(r.b->qp->resp.reply, TP_REPLY_NONE);
+	ud_down(&r);
+}
+
 static void
 longer_than_the_mtu_is_refused(void **state)
 {
@@ -387,6 +405,7 @@ main(void)
 		cmocka_unit_test(longer_than_its_receive_is_dropped_and_the_receive_kept),
 		cmocka_unit_test(longer_than_an_srqs_receive_is_dropped_too),
 		cmocka_unit_test(what_was_posted_is_left_until_it_is_sent),
+		cmocka_unit_test(a_receive_with_a_bad_key_ends_the_qp_without_an_answer),
 		cmocka_unit_test(longer_than_the_mtu_is_refused),
 		cmocka_unit_test(only_the_pds_own_ahs_are_taken),
 		cmocka_unit_test(an_ah_with_the_handle_of_another_leads_to_its_own_peer),
