@@ -24,11 +24,27 @@ AF_XDP = 44                 # linux/socket.h; Python has no name for it
 LAB = os.path.join(daemon.ROOT, 'scripts/uroce-lab')
 NAME = f't{os.getpid()}'
 
+AS_NOBODY = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']
+
 raised = set()              # names of the labs that there are
 
 
 class Skip(unittest.SkipTest):
     """What this machine or user lacks."""
+
+
+def closed_to_others():
+    """What keeps other users from running programs of this tree, None if nothing: root's home is root's alone on a new machine."""
+    folder = daemon.build_dir()
+    while (folder := os.path.dirname(folder)) != '/':
+        if not os.stat(folder).st_mode & 0o001:
+            return f'other users may not enter {folder}: clone into a folder that they may enter'
+    return None
+
+
+def not_as_others():
+    """Why programs can't be run as another user, None if they can."""
+    return closed_to_others() if is_root() else 'only root can run programs as somebody else'
 
 
 def lab_command(*args, **options):

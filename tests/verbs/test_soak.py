@@ -22,7 +22,7 @@ sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
                 os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../scripts')]
 
-from labs import LAB, UP_SECONDS, lab_command, lab_up, main  # noqa: E402
+from labs import LAB, UP_SECONDS, closed_to_others, lab_command, lab_up, main  # noqa: E402
 from uroce_lab import daemon, faults, pairs  # noqa: E402
 from uroce_lab.faults import End, Plan, judge  # noqa: E402
 from uroce_lab.soak import fault_names, seconds, whole  # noqa: E402
@@ -291,6 +291,8 @@ class Programs(unittest.TestCase):
         """They find neither our library nor the lab's socket by the environment: so by their RUNPATH, and where the socket is by default."""
         if not is_root():
             self.skipTest('it takes root to have a setuid program and a mount')
+        if why := closed_to_others():
+            self.skipTest(why)
         with tempfile.TemporaryDirectory() as top:
             os.chmod(top, 0o755)
             program, sockets = os.path.join(top, 'setuid'), os.path.join(top, 'sockets')

@@ -20,7 +20,7 @@ sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
                 os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../scripts')]
 
-from labs import LAB, NAME, Skip, lab_up, main  # noqa: E402
+from labs import AS_NOBODY, LAB, NAME, Skip, lab_up, main, not_as_others  # noqa: E402
 from uroce_lab import daemon, telemetry  # noqa: E402
 from uroce_lab.state import is_root  # noqa: E402
 
@@ -126,7 +126,7 @@ class Messages(unittest.TestCase):
         with lab_up() as lab:
             self.check(said(LAB, 'up', '--name', NAME), "uroce-lab: lab 'NAME' is already up")
             self.check(said(LAB, 'pair', '--name', NAME, '--wait', '0.2', 'sleep', '0.5', '--client', 'true'), 'hN: no port listens')
-            if is_root():
+            if not not_as_others():
                 self.no_permission(lab.hosts['h1']['socket'])
             self.daemon_dies(lab)
         self.check(said(LAB, 'status', '--name', NAME), "uroce-lab: lab 'NAME' is not up")
@@ -135,7 +135,7 @@ class Messages(unittest.TestCase):
         for path in (os.path.dirname(socket), os.path.dirname(os.path.dirname(socket))):
             os.chmod(path, 0o755)
         os.chmod(socket, 0o660)
-        text = said('setpriv', '--reuid=65534', '--regid=65534', '--clear-groups', UROCE_RUN, '--socket', socket, 'ibv_devinfo')
+        text = said(*AS_NOBODY, UROCE_RUN, '--socket', socket, 'ibv_devinfo')
         self.check(text, 'uroce: no permission to use')
 
     def daemon_dies(self, lab):

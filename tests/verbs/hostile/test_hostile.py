@@ -21,14 +21,12 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.join(HERE, '..'), os.path.join(HERE, '../../../scripts')]
 
-from labs import SKIPPED, Skip, lab_up, main  # noqa: E402
+from labs import AS_NOBODY, SKIPPED, Skip, lab_up, main, not_as_others  # noqa: E402
 from uroce_lab import daemon, pairs  # noqa: E402
-from uroce_lab.state import is_root  # noqa: E402
 from uroce_lab.telemetry import ask  # noqa: E402
 
 NAME = f'x{os.getpid()}'
 PROGRAMS = os.path.join(daemon.build_dir(), 'tests/verbs/hostile')
-AS_NOBODY = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']
 BEGIN_SECONDS = 20          # until the attack is going on
 VICTIM_SECONDS = 20         # that a victim's program may take
 OPEN_SECONDS = 3            # until a new program has its device
@@ -67,7 +65,7 @@ RPINGS = 1000000            # of the victim: more than it can do while it is att
 PINGED_SECONDS = 3
 
 
-@unittest.skipUnless(is_root(), 'only root can run programs as somebody else')
+@unittest.skipIf(not_as_others(), not_as_others())
 class Bed(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

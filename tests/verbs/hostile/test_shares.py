@@ -20,13 +20,11 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.join(HERE, '..'), os.path.join(HERE, '../../../scripts')]
 
-from labs import SKIPPED, Skip, lab_up, main  # noqa: E402
+from labs import AS_NOBODY, SKIPPED, Skip, lab_up, main, not_as_others  # noqa: E402
 from uroce_lab import daemon, pairs  # noqa: E402
-from uroce_lab.state import is_root  # noqa: E402
 
 NAME = f'y{os.getpid()}'
 PROGRAMS = os.path.join(daemon.build_dir(), 'tests/verbs/hostile')
-AS_NOBODY = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']
 BEGIN_SECONDS = 30          # until the attack is going on
 VICTIM = ['ib_write_bw', '-d', 'uroce0', '-D', '1']
 VICTIM_SECONDS = 30
@@ -48,7 +46,7 @@ MORE_ROWS = {
 }
 
 
-@unittest.skipUnless(is_root(), 'only root can run programs as somebody else')
+@unittest.skipIf(not_as_others(), not_as_others())
 class Shares(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

@@ -26,14 +26,12 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.join(HERE, '../..'), os.path.join(HERE, '../../../../scripts')]
 
-from labs import SKIPPED, Skip, lab_up  # noqa: E402
+from labs import AS_NOBODY, SKIPPED, Skip, lab_up, not_as_others  # noqa: E402
 from uroce_lab import LabError, daemon, progress  # noqa: E402
-from uroce_lab.state import is_root  # noqa: E402
 
 NAME = f'w{os.getpid()}'
 HOSTILE = os.path.join(daemon.build_dir(), 'tests/verbs/hostile')
 ATTACK, VICTIM = (os.path.join(HOSTILE, 'matrix/matrix_' + name) for name in ('attack', 'victim'))
-AS_NOBODY = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']
 VICTIMS = ['write-bw', 'read-bw', 'send-bw', 'write-rate', 'send-rate', 'send-lat', 'atomics', 'ud-rate', 'connect']
 # Attackers that are programs of their own: the folder above.
 MORE = {
@@ -180,8 +178,8 @@ def main():
         attacker, _, kind = cell.partition(':')
         if attacker not in [HONEST, *attackers()] or kind not in VICTIMS:
             parser.error(f'{cell}: --list has the attackers and victims')
-    if not is_root():
-        print('skipped: only root can run programs as somebody else')
+    if why := not_as_others():
+        print(f'skipped: {why}')
         return SKIPPED
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

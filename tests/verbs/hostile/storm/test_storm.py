@@ -27,11 +27,11 @@ import time
 HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.realpath(os.path.join(HERE, '../../../..'))
 sys.dont_write_bytecode = True
-sys.path[:0] = [os.path.join(ROOT, 'scripts')]
+sys.path[:0] = [os.path.join(ROOT, 'tests/verbs'), os.path.join(ROOT, 'scripts')]
 
+from labs import AS_NOBODY, SKIPPED, not_as_others  # noqa: E402
 from uroce_lab import places  # noqa: E402
 
-SKIPPED = 77
 REQUESTS, PACKETS = 15000, 200000   # of the daily run
 READY_SECONDS = 60
 VERIFY_SECONDS = 60                 # beside the storm, with sanitizers
@@ -42,7 +42,6 @@ END_SECONDS = 30
 MBUF_MB = 768
 STORM_IP, PEER_IP = '198.18.9.1', '198.18.9.2'
 REPORTS = ('AddressSanitizer', 'runtime error:', 'UndefinedBehaviorSanitizer', 'LeakSanitizer', 'assertion')
-AS_NOBODY = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']
 # Leaks are the fuzz targets' matter: a daemon that ends frees nothing. What a report says needs calls that the daemon has given up.
 SANITIZERS = {'ASAN_OPTIONS': 'detect_leaks=0:halt_on_error=1:allocator_may_return_null=1', 'UBSAN_OPTIONS': 'print_stacktrace=1'}
 
@@ -207,8 +206,8 @@ def main():
     parser.add_argument('--keep', action='store_true', help='keep the folder with configurations and logs')
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    if os.geteuid() != 0:
-        print('skipped: only root can run programs as somebody else')
+    if why := not_as_others():
+        print(f'skipped: {why}')
         return SKIPPED
     program = options.daemon
     if program is None:
