@@ -11,6 +11,7 @@
 #include "transport/core/sched_priv.h"
 #include "transport/core/share_priv.h"
 #include "transport/move.h"
+#include "transport/path/path_priv.h"
 #include "transport/req/scoreboard_priv.h"
 #include "transport/rx_priv.h"
 
@@ -221,6 +222,7 @@ qp_move_arrive(struct qp_move *m, uint64_t now_ns)
 	to->now_ns = RTE_MAX(to->now_ns, now_ns);
 	share_enter(to, qp, m->share);
 	to->nb_qps++;
+	path_follow_mtu(to, qp);
 	__atomic_store_n(&qp->tp, to, __ATOMIC_RELEASE);
 	if (qp->loss.deadline_ns != 0)
 		wheel_add(&to->wheel, &qp->loss.timer, qp->loss.deadline_ns);

@@ -381,6 +381,8 @@ qp_modify_paths(struct transport *tp, struct qp *qp, const struct uroce_qp_attr 
 		if (qp->path.alt_loaded && (qp->path.alt->loopback != path->loopback || qp->path.alt->port != path->port))
 			migration_reset(qp);
 	}
+	if (mask & (UROCE_QP_AV | UROCE_QP_PATH_MTU))
+		path_follow_mtu(tp, qp);
 	if (mask & (UROCE_QP_AV | UROCE_QP_PKEY_INDEX))
 		qp->path.pkey = tp->c.ports[qp->path.port].pkeys[qp->attr.pkey_index];
 	if (mask & UROCE_QP_PATH_MIG_STATE)

@@ -71,6 +71,7 @@ enum tp_vendor_err {
 	TP_VERR_NO_RD_ATOMIC, /**< READ or atomic on a QP whose max_rd_atomic is 0 */
 	TP_VERR_WQE_FLUSH,    /**< FLUSH without a placement type, or with an unknown type or selectivity level */
 	TP_VERR_ADDRESS,      /**< retry_cnt transmissions without an answer, since the QP's own address has gone from its port */
+	TP_VERR_MTU,          /**< retry_cnt transmissions without an answer, since the packet is larger than its port's MTU by now */
 };
 
 /** What a requester waits for before it sends its next packet. */
@@ -159,7 +160,7 @@ uint32_t qp_events(const struct transport *tp, uint32_t qpn, struct qp_event *ou
 	X(resp_rd_atomic_exceeded) X(resp_bad_xrceth) X(req_cqe_error) X(resp_cqe_error) X(cqe_flush_error) \
 	X(mw_binds) X(local_invalidates) X(req_mw_errors) X(rx_invalidate_requests) X(resp_invalidate_errors) \
 	X(acks_sent) X(time_wait_acks_sent) X(acks_received) X(retransmitted_packets) X(cq_overrun) X(cq_events) X(cq_events_delayed) \
-	X(rc_credit_waits) X(share_rounds) X(share_rate_waits) X(share_refused) X(tx_by_reference) X(tx_no_address) X(tx_no_mbuf) X(tx_no_room)
+	X(rc_credit_waits) X(share_rounds) X(share_rate_waits) X(share_refused) X(tx_by_reference) X(tx_no_address) X(tx_too_long) X(tx_no_mbuf) X(tx_no_room)
 
 struct tp_counters {
 #define TP_X(name) uint64_t name;
@@ -184,6 +185,8 @@ struct qp_table;
 struct qp_table *qp_table_create(uint32_t max_qp, struct rte_rcu_qsbr *qsbr, const struct secret *secret);
 void qp_table_destroy(struct qp_table *t);
 uint32_t qp_table_count(const struct qp_table *t);
+/** @return how many slots the table has. */
+uint32_t qp_table_slots(const struct qp_table *t);
 /**
  * [any engine] @return the QP with this number, or NULL. Valid until the engine's next quiescent state; only the thread
  * of the engine that owns the QP may access it, except through qp_engine_now().
@@ -270,6 +273,8 @@ struct tp_port_config {
 	uint32_t mbps; /**< link speed; 0: unknown */
 	uint16_t pkeys[UROCE_MAX_PKEYS]; /**< the P_Key table; 0: unused; all 0: WIRE_PKEY_DEFAULT alone */
 	struct tp_features features; /**< features not set are off: TP_FEATURES_ALL sets all */
+	uint32_t ip_mtu;   /**< bytes of the largest IP packet that the port sends; 0: it takes whatever fits a path MTU of 4096 */
+	uint8_t mtu_shift; /**< log2 of the largest path MTU that fits in ip_mtu with all headers; 0: not even 256 does, or ip_mtu is 0 */
 };
 
 /* ---- The GSI: QP 1, which has no struct qp. Received MADs go to a callback; packets to send are only built here ---- */
@@ -398,6 +403,20 @@ const struct tp_violations *transport_violations(const struct transport *tp, uin
  * [engine] Set the congestion control of QPs that get a path to their peer from now on. The others keep what they have.
  */
 void transport_set_cc(struct transport *tp, uint16_t port, enum tp_cc cc, uint32_t mbps);
+
+/**
+ * [engine] Set the MTU of a port: struct tp_port_config, ip_mtu and mtu_shift. QPs that get a path or arrive from now on heed it; for the others
+ * transport_follow_mtu() must be called, once all engines have the new MTU.
+ */
+void transport_set_mtu(struct transport *tp, uint16_t port, uint32_t ip_mtu, uint8_t mtu_shift);
+/**
+ * [engine] Have QPs of this transport heed the MTU of their port. Of a QP whose path MTU is too large for it, packets that don't fit are dropped
+ * (tx_too_long), as if the network did: its sends fail when their retries are used up, unless the port's MTU is large enough before; then the
+ * reason is TP_VERR_MTU. A UD QP may send and receive datagrams as large as the port's MTU permits.
+ * @param first  Slot of the QP table; @p n slots from there are looked at, qp_table_slots() in all.
+ * @return how many of these QPs have a path MTU that is too large.
+ */
+uint32_t transport_follow_mtu(struct transport *tp, uint16_t port, uint32_t first, uint32_t n);
 
 /* ---- CQs ---- */
 struct cq_params {

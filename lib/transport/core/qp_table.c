@@ -80,6 +80,18 @@ qp_table_count(const struct qp_table *t)
 	return gen_table_count(&t->numbers);
 }
 
+uint32_t
+qp_table_slots(const struct qp_table *t)
+{
+	return t->numbers.size;
+}
+
+struct qp *
+qp_table_at(const struct qp_table *t, uint32_t slot)
+{
+	return gen_table_get(&t->numbers, slot);
+}
+
 struct qp *
 qp_table_get(const struct qp_table *t, uint32_t qpn)
 {

@@ -19,6 +19,8 @@ int qp_table_add(struct qp_table *t, struct qp *qp);
 int qp_table_add_as(struct qp_table *t, struct qp *qp, uint32_t qpn);
 /** Remove @p qp from the table; its memory is freed after a grace period. */
 void qp_table_remove(struct qp_table *t, struct qp *qp);
+/** @return the QP in @p slot, or NULL; as qp_table_get(). */
+struct qp *qp_table_at(const struct qp_table *t, uint32_t slot);
 /** @return the table of destroyed QPs in time wait. */
 struct time_wait_table *qp_table_time_wait(struct qp_table *t);
 

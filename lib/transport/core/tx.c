@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Refilling the cache of mbufs from the mempool; packets that stay on this host, and those of a QP whose own address has gone.
+ * Refilling the cache of mbufs from the mempool; packets that stay on this host, and those of a QP whose own address has gone or whose port's MTU
+ * has become too small.
  */
 #include "transport/core/tx_priv.h"
 
@@ -40,6 +41,8 @@ tp_begin_detour(struct transport *tp, const struct qp *qp, uint8_t opcode, struc
 
 	if (qp->path.detour & DETOUR_GONE)
 		return begin_lost(tp, qp, opcode, o);
+	if (qp->path.detour & DETOUR_MTU)
+		return tp_begin_at(tp, &tp->tx[qp->path.port], t, opcode, o);
 	if (!local_reaches(tp, qp))
 		return tp_begin_at(tp, &tp->loop, t, opcode, o);
 	o->m = NULL;
@@ -56,6 +59,28 @@ tp_begin_detour(struct transport *tp, const struct qp *qp, uint8_t opcode, struc
 	return true;
 }
 
+/** Give back the mbuf of a packet that is dropped. For the QP it was sent. */
+static void
+lose(struct transport *tp, const struct wire_tmpl *t, struct tp_out *o, uint32_t payload_bytes)
+{
+	o->bytes = t->bth_off + o->op->hdr_bytes + payload_bytes + (-payload_bytes & 3) + WIRE_ICRC_BYTES;
+	tp_mbuf_put(tp, o->m);
+	o->m = NULL;
+}
+
+/* A responder's PSNs, of the other direction, may be taken for a requester's, but never hide one. */
+static void
+note_too_long(struct qp *qp, uint32_t psn)
+{
+	struct qp_diagnosis *d = &qp->diag;
+	uint32_t una = qp->req.psn_una;
+
+	if (wire_psn_diff(psn, una) < 0 || (d->too_long && wire_psn_diff(d->too_long_psn, una) >= 0 && wire_psn_diff(psn, d->too_long_psn) >= 0))
+		return;
+	d->too_long = true;
+	d->too_long_psn = psn;
+}
+
 void
 tp_finish_detour(struct transport *tp, struct qp *qp, struct tp_out *o, struct wire_bth *b, uint32_t payload_bytes)
 {
@@ -63,9 +88,18 @@ tp_finish_detour(struct transport *tp, struct qp *qp, struct tp_out *o, struct w
 	uint32_t pad = -payload_bytes & 3;
 
 	if (qp->path.detour & DETOUR_GONE) {
-		o->bytes = t->bth_off + o->op->hdr_bytes + payload_bytes + pad + WIRE_ICRC_BYTES;
 		tp->counters.tx_no_address++;
-		tp_mbuf_put(tp, o->m);
+		lose(tp, t, o, payload_bytes);
+		return;
+	}
+	if (qp->path.detour & DETOUR_MTU) {
+		if (t->bth_off - t->l3_off + o->op->hdr_bytes + payload_bytes + pad + WIRE_ICRC_BYTES <= tp->c.ports[qp->path.port].ip_mtu) {
+			tp_finish_at(tp, t, qp->path.port, false, o, b, payload_bytes);
+			return;
+		}
+		tp->counters.tx_too_long++;
+		note_too_long(qp, b->psn);
+		lose(tp, t, o, payload_bytes);
 		return;
 	}
 	if (o->local == NULL) {

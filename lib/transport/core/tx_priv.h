@@ -66,7 +66,7 @@ tp_begin_at(struct transport *tp, struct tp_txvec *vec, const struct wire_tmpl *
 
 /** tp_begin() for a QP whose packets stay on this host, or are dropped. */
 bool tp_begin_detour(struct transport *tp, const struct qp *qp, uint8_t opcode, struct tp_out *o);
-/** tp_finish() for such a packet. */
+/** tp_finish() for such a packet; m is NULL after if it was dropped. */
 void tp_finish_detour(struct transport *tp, struct qp *qp, struct tp_out *o, struct wire_bth *b, uint32_t payload_bytes);
 
 /**

@@ -311,7 +311,11 @@ struct qp_responder {
 };
 
 /** Why packets of a QP don't go into its port's TX vector: qp_path.detour. */
-enum { DETOUR_LOOPBACK = 1, DETOUR_GONE = 2 /**< the QP's own address is no address of the port any more: they are dropped */ };
+enum {
+	DETOUR_LOOPBACK = 1,
+	DETOUR_GONE = 2, /**< the QP's own address is no address of the port any more: they are dropped */
+	DETOUR_MTU = 4,  /**< the path MTU is larger than the port's MTU permits: those that don't fit are dropped. Never with DETOUR_LOOPBACK */
+};
 
 /** The path to the peer, and the alternate one. */
 struct qp_path {
@@ -336,7 +340,9 @@ struct qp_diagnosis {
 	uint32_t why_psn, stuck_psn;
 	uint16_t why_detail;
 	uint8_t why;                /**< and why: enum qp_why */
+	bool too_long;              /**< packets were dropped because of DETOUR_MTU, */
 	uint32_t losses, retransmitted; /**< times that a loss was noticed, packets sent again; both may wrap */
+	uint32_t too_long_psn;      /**< and the PSN of the first that isn't acknowledged; it may be before psn_una */
 };
 
 struct qp {

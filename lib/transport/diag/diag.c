@@ -137,6 +137,7 @@ look_at_path(const struct qp *qp, struct qp_view *v)
 		return;
 	v->loopback = qp->path.loopback;
 	v->address_gone = (qp->path.detour & DETOUR_GONE) != 0;
+	v->mtu_too_large = (qp->path.detour & DETOUR_MTU) != 0;
 	memcpy(v->dmac, qp->path.tmpl.hdr, sizeof(v->dmac));
 	memcpy(v->sip, l3 + (v->ip_version == 4 ? 12 : 8), v->ip_version == 4 ? 4 : 16);
 	put_dip(qp, v->dip);
@@ -257,6 +258,8 @@ qp_look(const struct qp *qp, uint64_t now_ns, struct qp_view *v)
 		.port = qp->path.port,
 		.pkey = qp->path.pkey,
 		.mtu_bytes = UINT32_C(1) << qp->path.mtu_shift,
+		.port_ip_mtu = tp->c.ports[qp->path.port].ip_mtu,
+		.port_mtu_bytes = UINT32_C(1) << tp->c.ports[qp->path.port].mtu_shift & ~UINT32_C(1),
 		.qkey = qp->qkey,
 		.reason = reason_of(qp),
 		.inflight_blocks_left = share_may_have(tp, qp->share, TP_POOL_INFLIGHT, &tp->inflight_blocks) ? pool_left(&tp->inflight_blocks) : 0,

@@ -54,6 +54,8 @@ struct qp_view {
 	uint16_t sport;
 	bool loopback;
 	bool address_gone;   /**< sip is no address of the port any more */
+	bool mtu_too_large;  /**< packets of mtu_bytes don't fit the port's MTU: */
+	uint32_t port_ip_mtu, port_mtu_bytes; /**< its IP MTU, and the largest path MTU that fits; 0: none does */
 	uint8_t path_mig_state; /**< enum ibv_mig_state */
 	bool migrated;       /**< the QP has changed to its alternate path */
 	struct qp_reason reason; /**< why the QP last went to ERR or SQE */

@@ -116,6 +116,7 @@ verr_text(uint8_t verr)
 		[TP_VERR_AH] = "its address handle is unknown, stale or of another PD",
 		[TP_VERR_NO_RD_ATOMIC] = "a READ or atomic, but max_rd_atomic is 0",
 		[TP_VERR_ADDRESS] = "its own address is no address of its port any more",
+		[TP_VERR_MTU] = "its packets are larger than the port's MTU, which has changed",
 		[TP_VERR_WQE_FLUSH] = "FLUSH has no placement type, or an unknown type or selectivity level",
 	};
 
@@ -128,7 +129,7 @@ send_reason(const struct qp_reason *r, char *text)
 {
 	uint8_t status = (uint8_t)(r->detail >> 8), verr = (uint8_t)r->detail;
 
-	if (verr == TP_VERR_TIMEOUT || verr == TP_VERR_SEQ_RETRY || verr == TP_VERR_ADDRESS)
+	if (verr == TP_VERR_TIMEOUT || verr == TP_VERR_SEQ_RETRY || verr == TP_VERR_ADDRESS || verr == TP_VERR_MTU)
 		snprintf(text, DIAG_LINE_BYTES, "%s: gave up at PSN %u after %u retries", verr_text(verr), r->psn, r->retries);
 	else if (verr == TP_VERR_RNR)
 		snprintf(text, DIAG_LINE_BYTES, "the peer posts no receive: gave up at PSN %u after %u RNR retries", r->psn,
@@ -418,6 +419,9 @@ qp_explain(const struct qp_view *v, char *text)
 	explain_state(v, &l);
 	if (v->address_gone)
 		say(&l, "its own address %s is no address of its port any more: what it sends is dropped", own_address(v, own));
+	if (v->mtu_too_large)
+		say(&l, "its path MTU is %u, but its port has MTU %u, which permits %u: packets that don't fit are dropped (tx_too_long)", v->mtu_bytes,
+		    v->port_ip_mtu, v->port_mtu_bytes);
 	if (v->send_cq.overrun || v->send_cq.unpolled == v->send_cq.size)
 		explain_cq(&v->send_cq, "send", &l);
 	explain_requester(v, &l);

@@ -4,6 +4,8 @@
  */
 #include "base/gid.h"
 #include "transport/cc/cc_priv.h"
+#include "transport/core/held_priv.h"
+#include "transport/core/qp_table_priv.h"
 #include "transport/path/path_priv.h"
 
 /* A flow label has 20 bits. Programs (UCX) set more; drivers of NICs ignore the upper bits too. */
@@ -50,6 +52,43 @@ qp_address_gone(struct qp *qp, const struct gid *gid, bool gone)
 }
 
 void
+transport_set_mtu(struct transport *tp, uint16_t port, uint32_t ip_mtu, uint8_t mtu_shift)
+{
+	tp->c.ports[port].ip_mtu = ip_mtu;
+	tp->c.ports[port].mtu_shift = mtu_shift;
+}
+
+void
+path_follow_mtu(const struct transport *tp, struct qp *qp)
+{
+	const struct tp_port_config *port = &tp->c.ports[qp->path.port];
+	struct qp_path *path = &qp->path;
+
+	if (qp->service == WIRE_UD && port->mtu_shift > path->mtu_shift)
+		path->mtu_shift = port->mtu_shift;
+	path->detour &= (uint8_t)~DETOUR_MTU;
+	if (port->ip_mtu != 0 && path->mtu_shift > port->mtu_shift && !path->loopback)
+		path->detour |= DETOUR_MTU;
+}
+
+uint32_t
+transport_follow_mtu(struct transport *tp, uint16_t port, uint32_t first, uint32_t n)
+{
+	uint32_t too_large = 0;
+
+	for (uint32_t i = first; i < first + n; i++) {
+		struct qp *qp = qp_table_at(tp->c.sh.qps, i);
+
+		/* One that is on its way to another transport heeds the MTU when it arrives. */
+		if (qp == NULL || qp_transport(qp) != tp || qp->path.port != port)
+			continue;
+		path_follow_mtu(tp, qp);
+		too_large += (qp->path.detour & DETOUR_MTU) != 0 && (qp->path.tmpl.bth_off != 0 || qp->service == WIRE_UD);
+	}
+	return too_large;
+}
+
+void
 qp_use_path(struct transport *tp, struct qp *qp, const struct tp_path *path)
 {
 	/*
@@ -59,6 +98,7 @@ qp_use_path(struct transport *tp, struct qp *qp, const struct tp_path *path)
 	if (qp->req.cc != NULL)
 		cc_attach(tp, qp, path);
 	path_build_template(qp, path);
+	path_follow_mtu(tp, qp);
 }
 
 void

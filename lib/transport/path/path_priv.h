@@ -11,10 +11,13 @@
 
 #include "transport/core/types_priv.h"
 
-/** Build the header template for packets along @p path. Congestion control must have been attached before. */
+/** Build the header template for packets along @p path. Congestion control must have been attached before, and path_follow_mtu() follows. */
 void path_build_template(struct qp *qp, const struct tp_path *path);
 /** Use @p path from now on. Allocates nothing. */
 void qp_use_path(struct transport *tp, struct qp *qp, const struct tp_path *path);
+
+/** Heed the MTU of the QP's port: its path, its path MTU or the port's MTU has changed, or it has come to transport @p tp. */
+void path_follow_mtu(const struct transport *tp, struct qp *qp);
 
 /** The QP goes to RESET: forget its peer. */
 void path_reset(struct qp *qp);

@@ -100,6 +100,7 @@ restore_path(struct transport *tp, struct qp *qp, const struct qp_record *r)
 			return false;
 		path_build_template(qp, &path);
 	}
+	path_follow_mtu(tp, qp);
 	return !r->alt_loaded || migration_load(qp, &alt) == 0;
 }
 

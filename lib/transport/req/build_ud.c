@@ -5,6 +5,7 @@
 #include "transport/core/ah_priv.h"
 #include "transport/req/build_priv.h"
 #include "transport/core/mcast_priv.h"
+#include "transport/path/path_priv.h"
 
 #define UD_QKEY_OWN UINT32_C(0x80000000) /* in a WQE: use the QP's Q_Key (10.2.5) */
 
@@ -33,6 +34,7 @@ use_ah(struct transport *tp, struct qp *qp, uint32_t handle)
 		qp->path.detour = (uint8_t)((ah->path.loopback ? DETOUR_LOOPBACK : 0) |
 					    (atomic_load_explicit(&ah->gone, memory_order_relaxed) ? DETOUR_GONE : 0));
 		qp->path.multicast = ah->path.multicast;
+		path_follow_mtu(tp, qp);
 	}
 	return true;
 }
@@ -62,7 +64,7 @@ build_ud(struct transport *tp, struct qp *qp, const struct req_packet *r)
 		return false;
 	}
 	tp_finish(tp, qp, &o, &b, w->length);
-	if (unlikely(qp->path.multicast) && b.dqpn == WIRE_QPN_MULTICAST && !(qp->path.detour & DETOUR_GONE))
+	if (unlikely(qp->path.multicast) && b.dqpn == WIRE_QPN_MULTICAST && o.m != NULL)
 		mcast_loop(tp, qp, o.m);
 	return true;
 }

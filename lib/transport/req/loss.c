@@ -205,6 +205,17 @@ loss_lost_response(struct transport *tp, struct qp *qp)
 	loss_go_back(tp, qp);
 }
 
+/* @return why nobody answers, if the QP knows better than @p verr. */
+static uint8_t
+cause(const struct qp *qp, uint8_t verr)
+{
+	if (qp->path.detour & DETOUR_GONE)
+		return TP_VERR_ADDRESS;
+	if ((qp->path.detour & DETOUR_MTU) && qp->diag.too_long && qp->diag.too_long_psn == qp->req.psn_una)
+		return TP_VERR_MTU;
+	return verr;
+}
+
 /* Go back N, if retries are left; else change to the alternate path, or fail. */
 static void
 retry(struct transport *tp, struct qp *qp, uint8_t verr)
@@ -214,7 +225,7 @@ retry(struct transport *tp, struct qp *qp, uint8_t verr)
 	} else if (!migration_go(tp, qp)) {
 		MARK_IF(verr == TP_VERR_SEQ_RETRY, "sequence NAKs use up all retries");
 		tp->counters.retry_exceeded_err++;
-		complete_head_in_error(tp, qp, UROCE_WC_RETRY_EXC_ERR, qp->path.detour & DETOUR_GONE ? TP_VERR_ADDRESS : verr);
+		complete_head_in_error(tp, qp, UROCE_WC_RETRY_EXC_ERR, cause(qp, verr));
 		return;
 	}
 	cwnd_loss(tp, qp, verr == TP_VERR_TIMEOUT);

@@ -111,6 +111,22 @@ a_qp_says_migrated_until_it_has_an_alternate_path(void **state)
 	rig_down(&r);
 }
 
+/* The new path leads through the same port. */
+static void
+the_ports_mtu_counts_on_the_alternate_path_too(void **state)
+{
+	struct rig r;
+
+	rig_up_armed(&r, &(struct conn_opts){ .retry_cnt = 1 });
+	transport_set_mtu(r.p->h[0].tp, 0, 900, 9);
+	assert_int_equal(set_mig(r.a, MIGRATED), 0);
+	rig_write(&r, 2, 0, 1024);
+	pair_settle(r.p);
+	assert_true(counters(&r, 0)->tx_too_long > 0);
+	expect_no_cqe(&r.a->scq);
+	rig_down(&r);
+}
+
 static void
 retries_that_are_used_up_migrate_both_ends(void **state)
 {
@@ -375,6 +391,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_qp_says_migrated_until_it_has_an_alternate_path),
+		cmocka_unit_test(the_ports_mtu_counts_on_the_alternate_path_too),
 		cmocka_unit_test(retries_that_are_used_up_migrate_both_ends),
 		cmocka_unit_test(an_alternate_path_that_is_dead_too_ends_in_the_usual_error),
 		cmocka_unit_test(a_program_may_migrate_and_the_peer_follows),

@@ -43,6 +43,29 @@ messages_go_on(void **state)
 	rig_down(&r);
 }
 
+/* The new daemon's port may have another MTU. */
+static void
+the_mtu_of_the_new_port_counts(void **state)
+{
+	struct end *ud;
+	struct rig r;
+
+	rig_up(&r, NULL, &(struct conn_opts){ .mtu = UROCE_MTU_1024 });
+	ud = end_new(&r.p->h[0], &(struct end_opts){ .type = UROCE_QPT_UD, .max_mtu = UROCE_MTU_256 });
+	ud_to_rts(ud, 1);
+	transport_set_mtu(r.p->h[0].tp, 0, 1000, 9);
+	replace(r.a, memory[0]);
+	assert_int_equal(r.a->qp->path.detour, DETOUR_MTU);
+	replace(ud, memory[0]);
+	assert_int_equal(ud->qp->path.detour, 0);
+	assert_int_equal(ud->qp->path.mtu_shift, 9);
+	transport_set_mtu(r.p->h[0].tp, 0, 1500, 10);
+	replace(r.a, memory[0]);
+	assert_int_equal(r.a->qp->path.detour, 0);
+	end_free(ud);
+	rig_down(&r);
+}
+
 /* No CNP comes earlier after one that was sent just before. */
 static void
 the_next_cnp_waits_as_long(void **state)
@@ -446,6 +469,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(messages_go_on),
+		cmocka_unit_test(the_mtu_of_the_new_port_counts),
 		cmocka_unit_test(the_next_cnp_waits_as_long),
 		cmocka_unit_test(an_atomic_is_not_executed_again),
 		cmocka_unit_test(the_rnr_timer_goes_on),
