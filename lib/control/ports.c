@@ -8,6 +8,7 @@
 #include "control/cma/cma_priv.h"
 #include "control/core/impairing_priv.h"
 #include "control/loop_priv.h"
+#include "control/mtu_priv.h"
 #include "control/obj/own_address_priv.h"
 #include "control/observe/sysfs.h"
 
@@ -124,6 +125,7 @@ device_back(struct port_watch *w)
 	w->told_why = false;
 	w->track.needs_peer = net_port_needs_peer(p);
 	follow_links(w);
+	mtu_changed(c, p);
 	if (conf->impaired && impairing_set(c, w->index, &conf->impair) != 0)
 		CTL_LOG(ERR, "%s: it can't be impaired any more", p->conf.name);
 	if (c->sysfs)
@@ -165,6 +167,8 @@ run(struct port_watch *w, bool look, uint64_t now_ns)
 		events |= PORT_EV_PRESENT;
 	if (!look && events == 0 && now_ns < port_track_due(&w->track))
 		return;
+	if (w->track.state != PORT_GONE)
+		mtu_follow(w->control, port_of(w));
 	if ((events & PORT_EV_ADDRS) && w->track.state != PORT_GONE)
 		addresses_follow(w->control, port_of(w));
 	link = net_port_link(port_of(w), NULL);
@@ -187,6 +191,7 @@ ports_start(struct control *c)
 
 		w->control = c;
 		w->index = i;
+		mtu_begin(c, p);
 		follow_links(w);
 		port_track_init(&w->track, net_port_needs_peer(p), net_port_is_gone(p), now_ns);
 		net_port_notify(p, c->wake.fd);

@@ -9,6 +9,7 @@
 #include "control/core/impairing_priv.h"
 #include "control/core/subuid_priv.h"
 #include "control/core/shares_priv.h"
+#include "control/mtu_priv.h"
 
 /** A reload in progress. */
 struct reload {
@@ -111,6 +112,19 @@ apply_gateways(struct reload *r, struct config_port *port, const struct config_p
 }
 
 static int
+apply_mtu(struct reload *r, struct config_port *port, const struct config_port *new_port)
+{
+	struct net_port *p = r->c->s.ports[port_index(r->c, port)];
+	int rc = net_port_mtu_configure(p, new_port->net.mtu, r->why, sizeof(r->why));
+
+	if (rc != 0)
+		return rc;
+	port->net.mtu = new_port->net.mtu;
+	mtu_changed(r->c, p);
+	return 0;
+}
+
+static int
 apply_log_level(struct reload *r, struct config_port *port, const struct config_port *new_port)
 {
 	/* Setting our level has replaced EAL's --log-level, so there is no default to return to. */
@@ -157,6 +171,7 @@ static const struct live_key live_keys[] = {
 	{ "addresses", true, apply_addresses },
 	{ "gateway4", true, apply_gateways },
 	{ "gateway6", true, apply_gateways },
+	{ "mtu", true, apply_mtu },
 	{ "log_level", false, apply_log_level },
 	{ "balance", false, apply_balance },
 	{ "max_sessions", false, apply_limits },

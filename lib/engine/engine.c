@@ -95,6 +95,8 @@ parts_create(struct engine *e)
 	for (uint16_t i = 0; i < c->nb_ports; i++) {
 		tc.ports[i].cc = c->cc[i];
 		tc.ports[i].features = c->features[i];
+		tc.ports[i].ip_mtu = c->ports[i]->ip_mtu;
+		tc.ports[i].mtu_shift = net_port_mtu_shift(c->ports[i]);
 		memcpy(tc.ports[i].pkeys, c->ports[i]->conf.pkeys, sizeof(tc.ports[i].pkeys));
 		if (c->cc[i] != TP_CC_NONE)
 			net_port_link(c->ports[i], &tc.ports[i].mbps);

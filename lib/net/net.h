@@ -95,7 +95,8 @@ struct net_port {
 	bool shared;                 /**< with the kernel */
 	char netdev[NET_NAME_BYTES]; /**< shared: the kernel's interface, else "" */
 	uint32_t ifindex;            /**< shared: of the kernel's interface */
-	uint32_t active_mtu;         /**< UROCE_MTU_*: largest that fits the ethdev's MTU and the PMD's buffers */
+	uint32_t ip_mtu;             /**< of IP packets, in bytes: what the interface, the configuration and the PMD's buffers permit; 0: no device yet */
+	uint32_t active_mtu;         /**< UROCE_MTU_*: largest path MTU that fits ip_mtu; UROCE_MTU_256 if none does */
 	uint32_t max_frame;          /**< largest frame the PMD can send and receive, bytes */
 	char wire[NET_WIRE_BYTES];   /**< memif: what both ends of a wire have in common; else "" */
 	/** Nothing arrives while the thread of the port's engines sleeps: the other end belongs to the same thread. */
@@ -186,6 +187,29 @@ int net_port_addrs_follow(struct net_port *p, uint32_t busy, struct net_gid_chan
  */
 int net_port_addrs_configure(struct net_port *p, const struct net_addr *addrs, unsigned int nb, uint32_t busy, struct net_gid_change *change,
 			     char *err, size_t err_bytes);
+/** [any] @return the largest UROCE_MTU_* whose packets fit IP packets of @p ip_mtu bytes; 0: none. */
+uint32_t net_roce_mtu(uint32_t ip_mtu);
+/** [control] @return log2 of the largest path MTU that fits the port's ip_mtu; 0: none does, or there is no device yet. */
+uint8_t net_port_mtu_shift(const struct net_port *p);
+/**
+ * [control] Shared ports: have the port's MTU follow that of the kernel's interface, as far as configuration and buffers permit.
+ * @return true: the interface's MTU has changed. The port's may be the same. While the port is being started it is left for later.
+ */
+bool net_port_mtu_follow(struct net_port *p);
+/** [control] @return the MTU of a shared port's interface; 0: the port is not shared. */
+uint32_t net_port_kernel_mtu(const struct net_port *p);
+/**
+ * [control] @return the devargs with which the PMD's buffers would carry a larger RoCE MTU, if only they keep the port from what its interface and
+ * configuration permit; "": it is the PMD itself; NULL: they don't.
+ */
+const char *net_port_mtu_lacks(const struct net_port *p);
+/**
+ * [control] Configure another MTU. That of a shared port's interface stays as it is.
+ * @param mtu  As net_port_config.mtu; 0: the ethdev's own.
+ * @return 0; or an errno value with a message in @p err, and nothing was changed: EINVAL (more than interface or buffers carry, or less than RoCE v2
+ * needs), EBUSY (the driver can't change it while the device is started, or the port is being started), or the driver's.
+ */
+int net_port_mtu_configure(struct net_port *p, uint16_t mtu, char *err, size_t err_bytes);
 /** [control] Link state of the ethdev, down while it starts again; @p speed_mbps may be NULL. */
 bool net_port_link(const struct net_port *p, uint32_t *speed_mbps);
 

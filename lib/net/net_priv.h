@@ -43,7 +43,8 @@ struct net_priv {
 	bool configured, started;
 	bool interrupts;           /**< the ethdev was asked for RX interrupts */
 	struct rte_mempool *open_pool; /**< RX pool of who opened the port */
-	uint32_t ip_mtu;           /**< of ethdev */
+	uint32_t kernel_mtu;       /**< shared: of the kernel's interface, when it was looked at last */
+	uint16_t dev_mtu;          /**< of ethdev before it was configured */
 	struct port_events events;
 	struct port_reopening reopening;
 	net_taken_fn taken; /**< net_port_set_taken() */

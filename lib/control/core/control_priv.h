@@ -134,6 +134,7 @@ struct port_watch {
 	bool told_why;        /**< the log has said why the port doesn't start */
 	struct gid taken;     /**< the last address that another port had, as the log has said */
 	unsigned int gids_left_out; /**< addresses for which the GID table has no index, as the log has said */
+	uint32_t ip_mtu;      /**< net_port.ip_mtu, as engines know it */
 };
 
 /** Results of control_reload(). */

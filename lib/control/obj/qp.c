@@ -195,6 +195,20 @@ find_paths(struct session *s, struct request *r, struct obj_qp *qp, struct tp_pa
 	return 0;
 }
 
+/** @return true, and the request has failed: the path MTU is too large for the port, perhaps since the port's has changed. */
+static bool
+mtu_is_too_large(const struct session *s, struct request *r, const struct obj_qp *qp)
+{
+	const struct ctl_qp_modify_req *q = &r->req->qp_modify;
+	const struct net_port *p = s->port;
+
+	if (!(q->mask & UROCE_QP_PATH_MTU) || q->attr.path_mtu <= p->active_mtu || q->attr.path_mtu > UROCE_MTU_4096)
+		return false;
+	req_fail(r, EINVAL, "modify QP %#x: path_mtu is %u bytes, but the active MTU of %s is %u (IP MTU %u)", qp_num(qp->qp), 128u << q->attr.path_mtu,
+		 p->conf.name, 128u << p->active_mtu, p->ip_mtu);
+	return true;
+}
+
 /** op_qp_modify() for a QP that exists. */
 static int
 check_and_modify(struct session *s, struct request *r, struct obj_qp *qp)
@@ -204,6 +218,8 @@ check_and_modify(struct session *s, struct request *r, struct obj_qp *qp)
 	const char *why = "";
 	int rc = qp_modify_check(qp->type, qp_state(qp->qp), &q->attr, q->mask, s->port->active_mtu, &why);
 
+	if (rc != 0 && mtu_is_too_large(s, r, qp))
+		return EINVAL;
 	if (rc != 0)
 		return req_fail(r, rc, "modify QP %#x, %s: %s", qp_num(qp->qp), qp_state_name(qp_state(qp->qp)), why);
 	if (q->mask & UROCE_QP_PKEY_INDEX)

@@ -81,6 +81,8 @@ void kernel_detach_xdp(const struct net_port *p);
 unsigned int kernel_filter_packet_sockets(uint32_t ifindex);
 /** @return true if @p fd is a packet socket on the interface. */
 bool kernel_is_packet_socket(int fd, uint32_t ifindex);
+/** @return the MTU of the interface; 0: it can't be read. */
+uint32_t kernel_mtu(const struct net_port *p);
 /** @return true if the interface is up and has a carrier. */
 bool kernel_link(const struct net_port *p);
 

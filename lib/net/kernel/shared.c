@@ -259,6 +259,15 @@ fail:
 	return NULL;
 }
 
+uint32_t
+kernel_mtu(const struct net_port *p)
+{
+	struct ifreq ifr = { 0 };
+
+	memcpy(ifr.ifr_name, p->netdev, strnlen(p->netdev, sizeof(ifr.ifr_name) - 1));
+	return ioctl(p->priv->kernel->trigger4, SIOCGIFMTU, &ifr) == 0 && ifr.ifr_mtu > 0 ? (uint32_t)ifr.ifr_mtu : 0;
+}
+
 bool
 kernel_link(const struct net_port *p)
 {

@@ -109,69 +109,6 @@ check_queues(struct opening *o)
 		    o->p->conf.ethdev, max, want, max);
 }
 
-/* ---- MTU ---- */
-/** Say why the MTU can't be larger, and what would allow it. */
-static int
-fail_mtu(struct opening *o, uint32_t most)
-{
-	const struct net_port *p = o->p;
-	const char *devarg = p->priv->pmd.size_devarg;
-
-	if (p->shared && o->kernel_mtu < p->conf.mtu)
-		return opening_fail(o, "mtu is %u, but %s has %u: ip link set dev %s mtu %u", p->conf.mtu, p->netdev,
-			    o->kernel_mtu, p->netdev, p->conf.mtu);
-	if (devarg != NULL)
-		return opening_fail(o, "mtu is %u, but %s carries at most %u with its buffers: give it devargs %s", p->conf.mtu,
-			    p->conf.ethdev, most, devarg);
-	return opening_fail(o, "mtu is %u, but %s carries at most %u", p->conf.mtu, p->conf.ethdev, most);
-}
-
-/**
- * Choose the IP MTU. A configured value larger than RoCE v2 can use is accepted but not demanded of PMD and buffers,
- * because people configure the network's MTU, 9000.
- */
-static int
-choose_mtu(struct opening *o)
-{
-	struct net_port *p = o->p;
-	const struct pmd_profile *pmd = &p->priv->pmd;
-	uint32_t most = pmd->max_frame > NET_ETH_VLAN_BYTES ? pmd->max_frame - NET_ETH_VLAN_BYTES : 0;
-	uint32_t want = p->conf.mtu;
-	uint16_t dev_mtu;
-
-	if (p->shared)
-		most = RTE_MIN(most, o->kernel_mtu);
-	if (want == 0) {
-		want = most;
-		if (!pmd->carries_mtu && rte_eth_dev_get_mtu(p->port_id, &dev_mtu) == 0)
-			want = RTE_MIN(most, dev_mtu);
-	}
-	if (want < NET_MIN_MTU)
-		return opening_fail(o, "mtu is %u; RoCE v2 needs at least %u", want, NET_MIN_MTU);
-	if (RTE_MIN(want, (uint32_t)NET_MAX_ROCE_IP_MTU) > most && p->conf.mtu != 0)
-		return fail_mtu(o, most);
-	most = RTE_MIN(most, (uint32_t)UINT16_MAX);
-	o->ip_mtu = RTE_MIN(want, most);
-	if (pmd->pool_room == 0 && !pmd->xdp)
-		o->ip_mtu = RTE_MIN(o->ip_mtu, pool_room(o->pool) - NET_ETH_VLAN_BYTES);
-	return 0;
-}
-
-static int
-set_active_mtu(struct opening *o)
-{
-	struct net_port *p = o->p;
-
-	p->max_frame = RTE_MIN(o->ip_mtu + NET_ETH_VLAN_BYTES, p->priv->pmd.max_frame);
-	for (uint32_t code = UROCE_MTU_4096; code >= UROCE_MTU_256; code--) {
-		if ((128u << code) + NET_ROCE_OVERHEAD_BYTES <= o->ip_mtu) {
-			p->active_mtu = code;
-			return 0;
-		}
-	}
-	return opening_fail(o, "mtu %u is too small for RoCE v2: it must be at least %u", o->ip_mtu, NET_MIN_MTU);
-}
-
 static int
 open_shared(struct opening *o)
 {
@@ -185,7 +122,7 @@ open_shared(struct opening *o)
 			    "type vlan id %u) and give that to %s",
 			    p->netdev, p->conf.vlan_id, p->netdev, p->netdev, p->conf.vlan_id, p->conf.vlan_id,
 			    p->conf.ethdev);
-	p->priv->kernel = kernel_open(p, &o->kernel_mtu, why, sizeof(why));
+	p->priv->kernel = kernel_open(p, &p->priv->kernel_mtu, why, sizeof(why));
 	if (p->priv->kernel == NULL)
 		return opening_fail(o, "%s", why);
 	if (p->priv->pmd.xdp)
@@ -217,9 +154,13 @@ open_all(struct opening *o)
 	p->priv->neigh = neigh_table_create(p->shared ? &neigh_kernel_ops : &neigh_own_ops);
 	if (p->priv->neigh == NULL)
 		return opening_fail(o, "out of memory");
-	if (gids_open(o) != 0 || choose_mtu(o) != 0 || set_active_mtu(o) != 0)
+	if (gids_open(o) != 0)
 		return -1;
-	p->priv->ip_mtu = o->ip_mtu;
+	if (rte_eth_dev_get_mtu(p->port_id, &p->priv->dev_mtu) != 0)
+		p->priv->dev_mtu = 0;
+	if (mtu_choose(o, p->conf.mtu) != 0)
+		return -1;
+	mtu_use(p, o->ip_mtu);
 	wake_begin(p, &seen);
 	if (queues_start(o) != 0)
 		return -1;

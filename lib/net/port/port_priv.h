@@ -16,7 +16,6 @@ struct opening {
 	struct net_port *p;
 	struct rte_eth_dev_info info;
 	struct rte_mempool *pool; /**< the caller's */
-	uint32_t kernel_mtu;      /**< shared */
 	uint32_t ip_mtu;          /**< the port's */
 	uint16_t rx_desc, tx_desc;
 	bool again;               /**< while the daemon serves: don't wait for a peer */
@@ -25,6 +24,16 @@ struct opening {
 };
 /** Write "port NAME: ..." into the caller's message. @return -1. */
 int opening_fail(struct opening *o, const char *format, ...) __rte_format_printf(2, 3);
+
+/* ---- mtu.c ---- */
+/**
+ * Choose the IP MTU of a port whose ethdev and interface are known.
+ * @param mtu  The configured one, or 0.
+ * @return 0 and o->ip_mtu, or -1 with a message.
+ */
+int mtu_choose(struct opening *o, uint16_t mtu);
+/** The port has IP MTU @p ip_mtu from now on. */
+void mtu_use(struct net_port *p, uint32_t ip_mtu);
 
 /* ---- queues.c ---- */
 /** @return the data room of the mbufs of @p pool, without headroom. */

@@ -188,7 +188,7 @@ int
 queues_restart(struct net_port *p, bool reset, char *err, size_t err_bytes)
 {
 	struct net_priv *priv = p->priv;
-	struct opening o = { .p = p, .pool = priv->open_pool, .ip_mtu = priv->ip_mtu, .err = err, .err_bytes = err_bytes };
+	struct opening o = { .p = p, .pool = priv->open_pool, .ip_mtu = p->ip_mtu, .err = err, .err_bytes = err_bytes };
 	int rc;
 
 	if (priv->started)

@@ -203,6 +203,7 @@ take(struct net_port *p, struct net_port *q)
 	p->port_id = q->port_id;
 	p->shared = q->shared;
 	p->ifindex = q->ifindex;
+	p->ip_mtu = q->ip_mtu;
 	p->active_mtu = q->active_mtu;
 	p->max_frame = q->max_frame;
 	memcpy(p->mac, q->mac, sizeof(p->mac));
@@ -218,7 +219,8 @@ take(struct net_port *p, struct net_port *q)
 	to->configured = from->configured;
 	to->started = from->started;
 	to->interrupts = from->interrupts;
-	to->ip_mtu = from->ip_mtu;
+	to->kernel_mtu = from->kernel_mtu;
+	to->dev_mtu = from->dev_mtu;
 	to->allmulticast = from->allmulticast;
 	gids_take(p, q);
 	deferred_free_all(&from->old_gids);

@@ -26,6 +26,8 @@ static struct {
 	struct net_port_config conf[2];
 	struct net_port *port[2];
 	struct net_counters counters[2];
+	int device_says; /* to another MTU */
+	uint16_t device_mtu;
 } t;
 
 static uint64_t
@@ -185,6 +187,90 @@ largest_roce_frame_passes_in_one_piece(void **state)
 	rte_pktmbuf_free(m);
 }
 
+/* What fits an mbuf of the pool, which is smaller than bsize. */
+enum { MOST = WIRE_MAX_FRAME_BYTES - NET_ETH_VLAN_BYTES };
+
+static void
+expect_mtu(uint16_t mtu, uint32_t ip_mtu, uint32_t active_mtu)
+{
+	char err[512] = "";
+
+	if (net_port_mtu_configure(t.port[0], mtu, err, sizeof(err)) != 0)
+		fail_msg("%s", err);
+	assert_int_equal(t.port[0]->conf.mtu, mtu);
+	assert_int_equal(t.port[0]->ip_mtu, ip_mtu);
+	assert_int_equal(t.port[0]->active_mtu, active_mtu);
+}
+
+static void
+refuse_mtu(uint16_t mtu, int rc, const char *says)
+{
+	struct net_port before = *t.port[0];
+	char err[512] = "";
+
+	assert_int_equal(net_port_mtu_configure(t.port[0], mtu, err, sizeof(err)), rc);
+	if (strstr(err, says) == NULL)
+		fail_msg("message is \"%s\", should say \"%s\"", err, says);
+	assert_memory_equal(&before, t.port[0], sizeof(before));
+}
+
+static void
+mtu_changes_while_the_port_runs(void **state)
+{
+
+	assert_int_equal(t.port[0]->ip_mtu, MOST);
+	expect_mtu(1500, 1500, UROCE_MTU_1024);
+	expect_mtu(4192, 4192, UROCE_MTU_4096);
+	expect_mtu(4191, 4191, UROCE_MTU_2048);
+	expect_mtu(9000, MOST, UROCE_MTU_4096);
+	expect_mtu(352, 352, UROCE_MTU_256);
+	expect_mtu(0, MOST, UROCE_MTU_4096);
+	refuse_mtu(351, EINVAL, "mtu is 351; RoCE v2 needs at least 352");
+	/* The kernel's interfaces are those of shared ports. */
+	assert_false(net_port_mtu_follow(t.port[0]));
+	assert_int_equal(net_port_kernel_mtu(t.port[0]), 0);
+	assert_null(net_port_mtu_lacks(t.port[0]));
+	atomic_store(&t.port[0]->restarting, true);
+	refuse_mtu(1500, EBUSY, "it is being started: reload again when its link is up");
+	atomic_store(&t.port[0]->restarting, false);
+}
+
+/* What a driver says, in its place. */
+int __wrap_rte_eth_dev_set_mtu(uint16_t port_id, uint16_t mtu);
+
+int
+__wrap_rte_eth_dev_set_mtu(uint16_t port_id, uint16_t mtu)
+{
+	assert_int_equal(port_id, t.port[0]->port_id);
+	t.device_mtu = mtu;
+	return t.device_says;
+}
+
+static void
+a_driver_has_to_agree(void **state)
+{
+	struct pmd_profile *pmd = &t.port[0]->priv->pmd;
+
+	/* As of a NIC. */
+	pmd->carries_mtu = false;
+	t.port[0]->priv->dev_mtu = 1500;
+	expect_mtu(2200, 2200, UROCE_MTU_2048);
+	assert_int_equal(t.device_mtu, 2200);
+	/* Not more than RoCE v2 can use. */
+	expect_mtu(9000, MOST, UROCE_MTU_4096);
+	assert_int_equal(t.device_mtu, NET_MAX_ROCE_IP_MTU);
+	t.device_says = -EBUSY;
+	refuse_mtu(1500, EBUSY, "the driver of net_memif0 can't change its MTU while it is started");
+	t.device_says = -ENOTSUP;
+	refuse_mtu(1500, EBUSY, "the driver of net_memif0 can't change its MTU");
+	t.device_says = -EINVAL;
+	refuse_mtu(1500, EINVAL, "the driver of net_memif0 does not take MTU 1500: ");
+	t.device_says = 0;
+	expect_mtu(0, 1500, UROCE_MTU_1024);
+	pmd->carries_mtu = true;
+	expect_mtu(0, MOST, UROCE_MTU_4096);
+}
+
 static void
 closed_ports_leave_no_buffer_behind(void **state)
 {
@@ -205,6 +291,8 @@ main(int argc, char **argv)
 		cmocka_unit_test(ports_open_and_connect),
 		cmocka_unit_test(ports_resolve_each_other),
 		cmocka_unit_test(largest_roce_frame_passes_in_one_piece),
+		cmocka_unit_test(mtu_changes_while_the_port_runs),
+		cmocka_unit_test(a_driver_has_to_agree),
 		cmocka_unit_test(closed_ports_leave_no_buffer_behind),
 	};
 	char vdev[2][256], dir[] = "/tmp/uroce-test-XXXXXX", socket[64];

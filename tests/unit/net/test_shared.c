@@ -554,6 +554,60 @@ second_daemon_is_refused(void **state)
 }
 
 static void
+interface_mtu(unsigned int mtu)
+{
+	enter(0);
+	assert_int_equal(sh("ip link set dev veA mtu %u", mtu), 0);
+}
+
+static void
+mtu_follows_the_interface_as_far_as_buffers_permit(void **state)
+{
+	static const uint16_t mtus[] = { 1500, 9000, 700, 300, 4400 };
+	const uint32_t most = t.xdp ? UROCE_MTU_2048 : UROCE_MTU_4096;
+
+	assert_false(net_port_mtu_follow(t.port));
+	for (unsigned int i = 0; i < sizeof(mtus) / sizeof(mtus[0]); i++) {
+		uint32_t fits = net_roce_mtu(mtus[i]);
+
+		interface_mtu(mtus[i]);
+		assert_true(net_port_mtu_follow(t.port));
+		assert_false(net_port_mtu_follow(t.port));
+		assert_int_equal(net_port_kernel_mtu(t.port), mtus[i]);
+		assert_true(t.port->ip_mtu <= mtus[i]);
+		assert_int_equal(t.port->active_mtu, fits == 0 ? UROCE_MTU_256 : fits < most ? fits : most);
+		assert_int_equal(net_port_mtu_shift(t.port), fits == 0 ? 0 : 7 + t.port->active_mtu);
+		if (fits > most)
+			assert_string_equal(net_port_mtu_lacks(t.port), "");
+		else
+			assert_null(net_port_mtu_lacks(t.port));
+	}
+}
+
+static void
+a_configured_mtu_is_an_upper_limit(void **state)
+{
+	char err[512] = "";
+
+	interface_mtu(1500);
+	assert_true(net_port_mtu_follow(t.port));
+	assert_int_equal(net_port_mtu_configure(t.port, 2200, err, sizeof(err)), EINVAL);
+	assert_string_equal(err, "port uroce0: mtu is 2200, but veA has 1500: ip link set dev veA mtu 2200");
+	assert_int_equal(net_port_mtu_configure(t.port, 700, err, sizeof(err)), 0);
+	assert_int_equal(t.port->ip_mtu, 700);
+	assert_int_equal(t.port->active_mtu, UROCE_MTU_512);
+	assert_int_equal(t.port->conf.mtu, 700);
+	interface_mtu(650);
+	assert_true(net_port_mtu_follow(t.port));
+	assert_int_equal(t.port->ip_mtu, 650);
+	interface_mtu(1500);
+	assert_true(net_port_mtu_follow(t.port));
+	assert_int_equal(t.port->ip_mtu, 700);
+	assert_int_equal(net_port_mtu_configure(t.port, 0, err, sizeof(err)), 0);
+	assert_int_equal(t.port->ip_mtu, 1500);
+}
+
+static void
 closed_port_leaves_nothing(void **state)
 {
 	struct sockaddr_storage ss;
@@ -659,6 +713,8 @@ main(int argc, char **argv)
 		cmocka_unit_test(kernel_carries_tcp),
 		cmocka_unit_test(port_sends_up_to_its_largest_roce_frame),
 		cmocka_unit_test(link_goes_down_and_comes_back),
+		cmocka_unit_test(mtu_follows_the_interface_as_far_as_buffers_permit),
+		cmocka_unit_test(a_configured_mtu_is_an_upper_limit),
 		cmocka_unit_test(closed_port_leaves_nothing),
 	};
 	char err[100];
