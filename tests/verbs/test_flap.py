@@ -2,14 +2,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Links that go down and come back again and again while programs send, and daemons that end and start again.
 
-  tests/verbs/test_flap.py            a link that flaps for 10 seconds
-  tests/verbs/test_flap.py --long     10 minutes
+  tests/verbs/test_flap.py                a link that flaps for 20 seconds
+  tests/verbs/test_flap.py --seconds N    N seconds
+  tests/verbs/test_flap.py --long         10 minutes, and more restarts and removals
 
 What arrives is what was sent, programs and telemetry are told of each change, and nothing is left behind in a daemon.
 """
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -28,7 +30,11 @@ from uroce_lab.telemetry import ask  # noqa: E402
 
 NAME = f'f{os.getpid()}'
 LONG = '--long' in sys.argv
-FLAP_SECONDS = 600 if LONG else 10
+FLAP_SECONDS = 600 if LONG else 20
+if '--seconds' in sys.argv:
+    at = sys.argv.index('--seconds')
+    FLAP_SECONDS = int(sys.argv[at + 1])
+    del sys.argv[at:at + 2]
 PERIOD_SECONDS, DOWN_SECONDS = 0.1, 0.02   # retries of verify's QPs are 67 ms apart
 RESTARTS = 40 if LONG else 2
 REMOVALS = 100 if LONG else 2
@@ -80,8 +86,10 @@ class Flap(unittest.TestCase):
             self.assertIn('were right', side.text())
 
     def state_of(self, host):
-        """When no program is left: descriptors, mappings, resident kB and packet buffers of a daemon."""
+        """When no program is left: descriptors, mappings, resident kB and packet buffers of a daemon. Objects of programs there are none."""
         self.lab.wait_sessions(host, False)
+        for kind in ('qp', 'cq', 'mr'):
+            self.assertEqual(ask(self.lab.data, self.lab.hosts[host], f'/uroce/{kind}')['all'], 0, f'{host}: {kind}')
         buffers = ask(self.lab.data, self.lab.hosts[host], '/uroce/memory')['packet_buffers_used']
         descriptors = self.lab.descriptors(host)
         return (descriptors, *footprint(self.lab.pid(host))[1:], buffers)
@@ -164,6 +172,8 @@ class Veth(Flap):
         for event in ('IBV_EVENT_PORT_ERR', 'IBV_EVENT_PORT_ACTIVE'):
             self.wait(self.says, watch, event, downs)
             self.assertEqual(watch.text().count(event), downs)
+        told = re.findall(r'IBV_EVENT_PORT_(ERR|ACTIVE)', watch.text())
+        self.assertEqual(told, ['ERR', 'ACTIVE'] * downs)
         self.verify()
         watch.kill()
         for host in ('h1', 'h2'):
