@@ -25,7 +25,7 @@ VERIFY = os.path.join(daemon.build_dir(), 'tests/verbs/verify')
 INTERFACE = 'roce0'
 LAB_MTU = 4200
 SECONDS = 20
-GIVE_UP_SECONDS = 60        # retries of a QP with timeout 17 and retry_cnt 7 take 10
+GIVE_UP_SECONDS = 90        # retries of a QP with timeout 18 and retry_cnt 7 take at least 9
 
 
 class Lab(unittest.TestCase):
@@ -63,7 +63,7 @@ class Lab(unittest.TestCase):
 
     def writer(self, *options):
         """Runs until it is ended."""
-        program = ['ib_write_bw', '-d', pairs.DEVICE, '-x', self.gid, '-D', '60', '-s', '65536', '-u', '17', *options]
+        program = ['ib_write_bw', '-d', pairs.DEVICE, '-x', self.gid, '-D', '60', '-s', '65536', '-u', '18', *options]
         server = pairs.start_server(self.lab, program)
         client = pairs.start_client(self.lab, program)
         for side in (server, client):
@@ -129,7 +129,7 @@ class Veth(Lab):
         self.interface(LAB_MTU, ['h2'])
         self.wait(self.mtu_is, 'h2', 4096)
         sent = self.counter('h2', 'tx_packets')
-        self.wait(lambda: self.counter('h2', 'tx_packets') > sent + 1000)
+        self.wait(lambda: self.counter('h2', 'tx_packets') > sent + 1000, seconds=GIVE_UP_SECONDS)   # the QP waits for its next retry
         for side in (server, client):
             self.assertIsNone(side.status, side.report() + self.lab.logs())
         self.interface(1500, ['h2'])
@@ -176,7 +176,7 @@ class Memif(Lab):
 
     def test_the_configuration_changes_the_mtu(self):
         whole = self.active_mtu('h1')
-        server, client = self.writer('-u', '19')
+        server, client = self.writer()
         for host in ('h1', 'h2'):
             self.reload(host, 1500)
             self.assertEqual(self.active_mtu(host), 1024)
@@ -186,7 +186,7 @@ class Memif(Lab):
         for host in ('h1', 'h2'):
             self.assertEqual(self.active_mtu(host), whole)
         sent = self.counter('h2', 'tx_packets')
-        self.wait(lambda: self.counter('h2', 'tx_packets') > sent + 1000)
+        self.wait(lambda: self.counter('h2', 'tx_packets') > sent + 1000, seconds=GIVE_UP_SECONDS)   # the QP waits for its next retry
         for side in (server, client):
             self.assertIsNone(side.status, side.report() + self.lab.logs())
             side.kill()
