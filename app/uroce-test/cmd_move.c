@@ -12,11 +12,15 @@ run_move(struct call *c)
 	const struct object *o = object_find(OBJECT_QP, call_text(c, "qp"));
 	unsigned int engine = (unsigned int)call_number(c, "engine", 0);
 	const char *why = "";
-	uint64_t pause_ns;
+	struct control_moved moved;
 
-	if (control_move_qp(o->host->stack->control, o->v.qp->qp_num, engine, &pause_ns, &why) != 0)
+	if (control_move_qp(o->host->stack->control, o->v.qp->qp_num, engine, &moved, &why) != 0)
 		return call_fail(c, "%s: %s", o->name, why);
-	printf("%s: at engine %u; it did nothing for %.1f us\n", o->name, engine, (double)pause_ns / 1e3);
+	if (moved.qps > 1)
+		printf("%s: at engine %u with all %u QPs of its SRQ or XRC domain; they did nothing for %.1f us\n", o->name, engine, moved.qps,
+		       (double)moved.pause_ns / 1e3);
+	else
+		printf("%s: at engine %u; it did nothing for %.1f us\n", o->name, engine, (double)moved.pause_ns / 1e3);
 	return 0;
 }
 
@@ -26,7 +30,7 @@ static const struct arg args[] = {
 	{ 0 },
 };
 static const struct command table[] = {
-	{ "move", "Move a QP to another engine of its host, while it is in use.", args, NULL, run_move },
+	{ "move", "Move a QP to another engine of its host, while it is in use; with it all QPs of its SRQ.", args, NULL, run_move },
 	{ 0 },
 };
 COMMANDS(table)

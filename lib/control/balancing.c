@@ -3,6 +3,8 @@
  * `balance = on`: at the end of each interval, how busy the engines were and what each QP has cost; then the moves that core/balance.c plans. Looks and
  * moves are spread over turns, so that requests of programs are served between them.
  */
+#include <stdio.h>
+
 #include <rte_common.h>
 
 #include "control/loop_priv.h"
@@ -39,19 +41,27 @@ begin_look(struct control *c, uint64_t now_ns)
 	if (b->planning)
 		balance_begin(&b->policy, loads);
 	b->looking = true;
+	b->looks++;
 	b->session = 0;
 	b->pos = 0;
 	b->nb_moves = b->next_move = 0;
 	b->next_ns = now_ns + BALANCE_INTERVAL_MS * NS_PER_MS;
 }
 
+/** Look at a QP, with all that moves together with it; in one look once. */
 static void
 look_at(struct control *c, struct session *s, struct obj_qp *qp, uint64_t now_ns)
 {
-	const struct balance_qp q = { .session = s->id, .handle = qp->obj.handle, .cost = obj_qp_cost_since(qp) };
-	bool stays = qp->moved_ns != 0 && now_ns - qp->moved_ns < BALANCE_STAY_MS * NS_PER_MS;
+	struct balance_qp q = { .session = s->id, .handle = qp->obj.handle };
+	struct obj_qp_load load;
+	bool stays;
 
-	balance_add(&c->balancing.policy, qp->engine, &q, !stays && obj_qp_may_move(qp));
+	if (!obj_qp_look(qp, c->balancing.looks, &load))
+		return;
+	q.cost = load.cost;
+	q.nb_qps = load.nb_qps;
+	stays = load.moved_ns != 0 && now_ns - load.moved_ns < BALANCE_STAY_MS * NS_PER_MS;
+	balance_add(&c->balancing.policy, qp->engine, &q, !stays && load.may_move);
 }
 
 /** @return whether all QPs have been looked at. */
@@ -80,13 +90,16 @@ look(struct control *c, uint64_t now_ns)
 
 /* ---- Moving ---- */
 static void
-log_move(struct control *c, const struct session *s, const struct obj_qp *qp, const struct balance_move *m)
+log_move(const struct session *s, const struct obj_qp *qp, const struct balance_move *m, unsigned int qps, bool first)
 {
-	uint32_t level = c->moves.balanced == 1 ? RTE_LOG_NOTICE : RTE_LOG_DEBUG;
+	char others[64] = "";
 
-	rte_log(level, control_logtype, "uroced: balance: QP %#x (%s pid %d) has moved from engine %u, which was busy for %u %%, to engine %u, %u %%%s\n", qp->qpn,
-		s->program, (int)s->pid, m->from, m->from_load / (BALANCE_ALL / 100), m->to, m->to_load / (BALANCE_ALL / 100),
-		c->moves.balanced == 1 ? "; /uroce/move counts what else moves" : "");
+	if (qps > 1)
+		snprintf(others, sizeof(others), ", with %u of its %s,", qps - 1, qp->target != NULL ? "XRC domain" : "SRQ");
+	rte_log(first ? RTE_LOG_NOTICE : RTE_LOG_DEBUG, control_logtype,
+		"uroced: balance: QP %#x (%s pid %d)%s has moved from engine %u, which was busy for %u %%, to engine %u, %u %%%s\n", qp->qpn,
+		s->program, (int)s->pid, others, m->from, m->from_load / (BALANCE_ALL / 100), m->to, m->to_load / (BALANCE_ALL / 100),
+		first ? "; /uroce/move counts what else moves" : "");
 }
 
 /** Make a move that was planned, unless the QP is gone or elsewhere by now. */
@@ -95,13 +108,13 @@ make_move(struct control *c, const struct balance_move *m)
 {
 	struct session *s = session_find(c, m->qp.session);
 	struct obj_qp *qp = s != NULL ? handles_get(&s->tab[OBJ_QP], m->qp.handle) : NULL;
-	uint64_t pause_ns;
+	struct control_moved moved;
 	const char *why;
 
-	if (qp == NULL || qp->engine != m->from || obj_qp_move(s, qp, m->to, &pause_ns, &why) != 0)
+	if (qp == NULL || qp->engine != m->from || obj_qp_move(s, qp, m->to, &moved, &why) != 0)
 		return;
-	c->moves.balanced++;
-	log_move(c, s, qp, m);
+	c->moves.balanced += moved.qps;
+	log_move(s, qp, m, moved.qps, c->moves.balanced == moved.qps);
 }
 
 /* ---- All of it ---- */
@@ -143,7 +156,7 @@ balancing_poll(struct control *c, uint64_t now_ns)
 
 /* ---- A single move, wanted by the application ---- */
 int
-control_move_qp(struct control *c, uint32_t qpn, unsigned int engine, uint64_t *pause_ns, const char **why)
+control_move_qp(struct control *c, uint32_t qpn, unsigned int engine, struct control_moved *out, const char **why)
 {
 	struct session *s;
 	struct obj_qp *qp;
@@ -152,7 +165,7 @@ control_move_qp(struct control *c, uint32_t qpn, unsigned int engine, uint64_t *
 	control_lock(c);
 	qp = inspect_find_one(c, INSPECT_QP, qpn, &s);
 	if (qp != NULL)
-		rc = obj_qp_move(s, qp, engine, pause_ns, why);
+		rc = obj_qp_move(s, qp, engine, out, why);
 	else
 		*why = "there is no such QP";
 	control_unlock(c);

@@ -129,14 +129,18 @@ int control_set_impair(struct control *c, unsigned int port, const struct impair
 /** [any thread] Change `cc` of a port. @return 0; EINVAL: no such port. */
 int control_set_cc(struct control *c, unsigned int port, enum tp_cc cc);
 
+/** What a move did. */
+struct control_moved {
+	unsigned int qps;  /**< that have moved: all that share an SRQ or an XRC domain with the one that was named; 0: it was there already */
+	uint64_t pause_ns; /**< for how long they did nothing */
+};
 /**
- * [any thread] Move a QP to another engine, while its program uses it.
- * @param pause_ns  Gets for how long the QP did nothing.
+ * [any thread] Move a QP to another engine, while its program uses it, and with it all QPs of its SRQ, or all targets of its XRC domain.
  * @param why  Gets why not.
- * @return 0; ENOENT: no QP has this number; EINVAL: no such engine; EOPNOTSUPP: an XRC QP, or one with an SRQ; EBUSY: memory that isn't mapped is
- * being copied, so try again; ENOMEM.
+ * @return 0; ENOENT: no QP has this number; EINVAL: no such engine; E2BIG: more than ENGINE_MOVE_MOST QPs or SRQs would have to move; EBUSY: memory that
+ * isn't mapped is being copied, so try again; ENOMEM. Unless it is 0 nothing has moved.
  */
-int control_move_qp(struct control *c, uint32_t qpn, unsigned int engine, uint64_t *pause_ns, const char **why);
+int control_move_qp(struct control *c, uint32_t qpn, unsigned int engine, struct control_moved *out, const char **why);
 
 /** End all sessions and free everything. The engines may be running or stopped. */
 void control_destroy(struct control *c);

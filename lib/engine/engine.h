@@ -194,19 +194,26 @@ void engine_session_set_qp(struct engine_session *s, uint32_t slot, struct qp *q
 struct engine_move {
 	struct qp *qp;
 	struct share *share;             /**< at the new engine; NULL: its transport's own */
-	struct engine *home;             /**< the engine whose doorbell the QP has */
+	struct engine *home;             /**< the engine whose doorbell the QP has; NULL: it has none (XRC targets) */
 	struct engine_session *session;  /**< at its home */
 	uint32_t slot;                   /**< of the doorbell */
 };
-enum { ENGINE_MOVE_MOST = 64 /**< QPs that can move together: all of them wait until the last one has arrived */ };
+/** What moves at once: a QP; or all QPs of an SRQ, and the SRQ; or all targets and SRQs of an XRC domain. */
+struct engine_group {
+	const struct engine_move *qps;
+	unsigned int nb_qps;             /**< 1 to ENGINE_MOVE_MOST */
+	struct srq *const *srqs;
+	unsigned int nb_srqs;            /**< at most ENGINE_MOVE_MOST */
+};
+/** QPs that can move together, and SRQs: all of them wait until the last one has arrived. A macro, since messages name it. */
+#define ENGINE_MOVE_MOST 256
 /**
- * [control] Move QPs that are in use from one engine to another, all at once. Nothing is lost by it, and what arrives meanwhile comes later. All QPs of
- * an SRQ must move together. No other thread may move QPs of these engines at the same time, or destroy one of them.
- * @param n  At most ENGINE_MOVE_MOST.
+ * [control] Move QPs that are in use from one engine to another, all at once. Nothing is lost by it, and what arrives meanwhile comes later. No other
+ * thread may move QPs of these engines at the same time, or destroy one of them.
  * @param pause_ns  Gets for how long the QPs did nothing.
  * @return 0; EBUSY: copies of memory that isn't mapped are under way; ENOMEM: no memory, or a pool of @p to is empty. Then nothing has changed.
  */
-int engine_move_qps(struct engine *from, struct engine *to, const struct engine_move *qps, unsigned int n, uint64_t *pause_ns);
+int engine_move_qps(struct engine *from, struct engine *to, const struct engine_group *g, uint64_t *pause_ns);
 /** [control] Have doorbell @p slot ring for a QP that is at another engine than @p home. @return 0, EINVAL or ENOMEM. */
 int engine_session_set_elsewhere(struct engine *home, struct engine_session *s, uint32_t slot, struct qp *qp);
 /** [control] Doorbell @p slot rings for nobody any more: its QP, which is at engine @p at, is about to be destroyed. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * QPs that move from one engine to another, and doorbells of those that are elsewhere. docs/internals/moves.md has the whole of it.
+ * QPs that move from one engine to another, alone or with their SRQs, and doorbells of those that are elsewhere. docs/internals/moves.md has the whole of it.
  *
  * A QP keeps the doorbell that its client knows, which is one of the engine where it was created, its home. While the QP is elsewhere, its place in
  * the home's table of doorbells is empty, and a struct moved_qp is in another table beside it, so that no other doorbell pays for it.
@@ -14,7 +14,8 @@
 #include "engine/engine_priv.h"
 
 enum {
-	MOVE_TRIES = 8,              /**< to leave, if copies are under way or more has to be reserved */
+	MOVE_TRIES = 8,              /**< to leave, if copies are under way or more has to be reserved, */
+	MOVE_TRIES_GROUP = 32,       /**< for several QPs: each may have borrowed something since the last time */
 	MOVE_SENT_NS = 1000000,      /**< how long a QP that has left waits until its port has taken what it has built */
 };
 
@@ -27,9 +28,8 @@ struct moved_qp {
 
 struct move {
 	struct engine *from, *to;
-	const struct engine_move *qps;
-	unsigned int n;
-	struct qp_move **moves;
+	const struct engine_group *g;
+	struct qp_move *m;
 	struct moved_qp **spare;     /* for those that leave their home, by QP; NULL: not needed, or used */
 	const struct rte_mbuf *last[UROCE_MAX_PORTS]; /* behind all that the QPs have built */
 	uint64_t until_ns;
@@ -192,11 +192,8 @@ static int
 reserve_msg(struct engine *e, void *arg, uint64_t now_ns)
 {
 	struct move *v = arg;
-	int rc = 0;
 
-	for (unsigned int i = 0; i < v->n && rc == 0; i++)
-		rc = qp_move_reserve(v->moves[i]);
-	return rc;
+	return qp_move_reserve(v->m);
 }
 
 /** [owner of from] Whether all can leave; then they do. */
@@ -204,20 +201,16 @@ static int
 leave_msg(struct engine *e, void *arg, uint64_t now_ns)
 {
 	struct move *v = arg;
-	int rc = 0;
+	int rc;
 
 	io_tx(e, now_ns);
-	for (unsigned int i = 0; i < v->n && (rc == 0 || rc == EAGAIN); i++) {
-		int why = qp_move_check(v->moves[i], e->tp, now_ns);
-
-		rc = why != 0 ? why : rc;
-	}
+	rc = qp_move_check(v->m, e->tp, now_ns);
 	if (rc != 0)
 		return rc;
-	for (unsigned int i = 0; i < v->n; i++) {
-		const struct engine_move *q = &v->qps[i];
+	qp_move_leave(v->m, e->tp);
+	for (unsigned int i = 0; i < v->g->nb_qps; i++) {
+		const struct engine_move *q = &v->g->qps[i];
 
-		qp_move_leave(v->moves[i], e->tp);
 		if (q->home != e)
 			continue;
 		moved_set(q->session, q->slot, NULL, v->spare[i]);
@@ -255,7 +248,7 @@ take_msg(struct engine *e, void *arg, uint64_t now_ns)
 	if (!is_sent(v, e) && now_ns < v->until_ns)
 		return EAGAIN;
 	io_rx_inside(e, now_ns);
-	qp_move_take_held(v->moves[0], e->tp);
+	qp_move_take_held(v->m, e->tp);
 	return 0;
 }
 
@@ -265,19 +258,18 @@ arrive_msg(struct engine *e, void *arg, uint64_t now_ns)
 {
 	struct move *v = arg;
 
-	for (unsigned int i = 0; i < v->n; i++)
-		if (!qp_move_may_arrive(v->moves[i], now_ns))
-			return EAGAIN;
-	/* From now on the QP's packets to others of this engine, and theirs to it, may go by reference, and must not overtake frames. */
+	if (!qp_move_may_arrive(v->m, now_ns))
+		return EAGAIN;
+	/* From now on packets of the QPs to others of this engine, and theirs to them, may go by reference, and must not overtake frames. */
 	io_rx_inside(e, now_ns);
-	for (unsigned int i = 0; i < v->n; i++) {
-		const struct engine_move *q = &v->qps[i];
+	qp_move_arrive(v->m, now_ns);
+	for (unsigned int i = 0; i < v->g->nb_qps; i++) {
+		const struct engine_move *q = &v->g->qps[i];
 
-		qp_move_arrive(v->moves[i], now_ns);
 		if (q->home == e)
 			v->spare[i] = moved_set(q->session, q->slot, q->qp, NULL);
 	}
-	qp_move_run_held(v->moves[0], now_ns);
+	qp_move_run_held(v->m, now_ns);
 	return 0;
 }
 
@@ -295,10 +287,7 @@ end_msg(struct engine *e, void *arg, uint64_t now_ns)
 {
 	struct move *v = arg;
 
-	for (unsigned int i = 0; i < v->n; i++) {
-		qp_move_destroy(v->moves[i]);
-		v->moves[i] = NULL;
-	}
+	qp_move_destroy(v->m);
 	return 0;
 }
 
@@ -306,16 +295,18 @@ end_msg(struct engine *e, void *arg, uint64_t now_ns)
 static bool
 prepare(struct move *v)
 {
-	v->moves = calloc(v->n, sizeof(*v->moves));
-	v->spare = calloc(v->n, sizeof(*v->spare));
-	if (v->moves == NULL || v->spare == NULL)
-		return false;
-	for (unsigned int i = 0; i < v->n; i++) {
-		const struct engine_move *q = &v->qps[i];
+	const struct engine_group *g = v->g;
 
-		v->moves[i] = qp_move_create(q->qp, v->to->tp, q->share);
-		if (v->moves[i] == NULL)
-			return false;
+	v->m = qp_move_create(v->to->tp, g->nb_qps, g->nb_srqs);
+	v->spare = calloc(g->nb_qps, sizeof(*v->spare));
+	if (v->m == NULL || v->spare == NULL)
+		return false;
+	for (unsigned int i = 0; i < g->nb_srqs; i++)
+		qp_move_add_srq(v->m, g->srqs[i]);
+	for (unsigned int i = 0; i < g->nb_qps; i++) {
+		const struct engine_move *q = &g->qps[i];
+
+		qp_move_add(v->m, q->qp, q->share);
 		if (q->home != v->from)
 			continue;
 		v->spare[i] = moved_new(q->qp);
@@ -328,9 +319,10 @@ prepare(struct move *v)
 static int
 leave(struct move *v)
 {
+	unsigned int tries = v->g->nb_qps > 1 ? MOVE_TRIES_GROUP : MOVE_TRIES;
 	int rc = EAGAIN;
 
-	for (unsigned int i = 0; i < MOVE_TRIES && (rc == EAGAIN || rc == EBUSY); i++) {
+	for (unsigned int i = 0; i < tries && (rc == EAGAIN || rc == EBUSY); i++) {
 		rc = engine_call(v->from, leave_msg, v);
 		if (rc == EAGAIN && (rc = engine_call(v->to, reserve_msg, v)) == 0)
 			rc = EAGAIN;
@@ -344,7 +336,7 @@ move(struct move *v)
 {
 	int rc;
 
-	/* If it sleeps, the QP needn't wait for its waking up. */
+	/* If it sleeps, the QPs needn't wait for its waking up. */
 	engine_call(v->to, nothing_msg, NULL);
 	rc = leave(v);
 	if (rc != 0)
@@ -362,23 +354,22 @@ move(struct move *v)
 }
 
 int
-engine_move_qps(struct engine *from, struct engine *to, const struct engine_move *qps, unsigned int n, uint64_t *pause_ns)
+engine_move_qps(struct engine *from, struct engine *to, const struct engine_group *g, uint64_t *pause_ns)
 {
-	struct move v = { .from = from, .to = to, .qps = qps, .n = n };
+	struct move v = { .from = from, .to = to, .g = g };
 	int rc = ENOMEM;
 
-	UROCE_ASSERT(n > 0 && from != to);
+	UROCE_ASSERT(g->nb_qps > 0 && g->nb_qps <= ENGINE_MOVE_MOST && g->nb_srqs <= ENGINE_MOVE_MOST && from != to);
 	*pause_ns = 0;
 	if (prepare(&v))
 		rc = move(&v);
 	if (rc == 0)
-		*pause_ns = qp_move_pause(v.moves[0]);
+		*pause_ns = qp_move_pause(v.m);
 	/* What has rung for a QP that is back at home has been passed on to its former engine before forward_msg(). */
-	if (v.moves != NULL)
+	if (v.m != NULL)
 		engine_call(to, end_msg, &v);
-	for (unsigned int i = 0; i < n && v.spare != NULL; i++)
+	for (unsigned int i = 0; i < g->nb_qps && v.spare != NULL; i++)
 		free(v.spare[i]);
-	free(v.moves);
 	free(v.spare);
 	return rc;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * QPs leave a transport and arrive at another one.
+ * QPs and SRQs leave a transport and arrive at another one.
  */
 #include "base/mark.h"
 #include "transport/cc/cc_priv.h"
@@ -10,6 +10,7 @@
 #include "transport/core/reorder_priv.h"
 #include "transport/core/sched_priv.h"
 #include "transport/core/share_priv.h"
+#include "transport/core/srq_priv.h"
 #include "transport/move.h"
 #include "transport/path/path_priv.h"
 #include "transport/req/scoreboard_priv.h"
@@ -18,17 +19,23 @@
 /* What a QP may have borrowed when it moves: items of these pools. Of packets beyond a gap it may have several. */
 enum { MOVED_POOLS = TP_POOL_REORDERS + 1 };
 
-struct qp_move {
+struct member {
 	struct qp *qp;
-	struct transport *to;
 	struct share *share;
-	bool left, arrived;
-	uint64_t left_ns, arrived_ns;
 	uint32_t need_pkts, nb_pkts;         /* packets beyond a gap: how many it needs, and has reserved */
 	bool need[MOVED_POOLS];
 	void *items[MOVED_POOLS];            /* reserved, and not used yet */
 	struct tp_reorder_pkt *pkts[TP_SACK_SPAN];
+};
+
+struct qp_move {
+	struct transport *to;
+	bool left, arrived;
+	uint64_t left_ns, arrived_ns;
 	struct tp_held_list held;            /* by the former engine */
+	uint32_t nb_srqs, nb_qps;
+	struct srq **srqs;
+	struct member qps[];
 };
 
 static struct pool *
@@ -51,93 +58,119 @@ pool_of(struct transport *tp, enum tp_pool id)
 }
 
 struct qp_move *
-qp_move_create(struct qp *qp, struct transport *to, struct share *share)
+qp_move_create(struct transport *to, uint32_t nb_qps, uint32_t nb_srqs)
 {
-	struct qp_move *m = calloc(1, sizeof(*m));
+	struct qp_move *m = calloc(1, sizeof(*m) + nb_qps * sizeof(m->qps[0]));
 
 	if (m == NULL)
 		return NULL;
-	m->qp = qp;
 	m->to = to;
-	m->share = share != NULL ? share : &to->own_share;
+	m->srqs = calloc(nb_srqs + 1, sizeof(struct srq *));
+	if (m->srqs == NULL) {
+		free(m);
+		return NULL;
+	}
 	return m;
 }
 
+void
+qp_move_add(struct qp_move *m, struct qp *qp, struct share *share)
+{
+	m->qps[m->nb_qps].qp = qp;
+	m->qps[m->nb_qps++].share = share != NULL ? share : &m->to->own_share;
+}
+
+void
+qp_move_add_srq(struct qp_move *m, struct srq *srq)
+{
+	m->srqs[m->nb_srqs++] = srq;
+}
+
 /* ---- What the pools have lent ---- */
-int
-qp_move_reserve(struct qp_move *m)
+static int
+reserve(struct transport *to, struct member *b)
 {
 	for (unsigned int i = 0; i < MOVED_POOLS; i++) {
-		if (!m->need[i] || m->items[i] != NULL)
+		if (!b->need[i] || b->items[i] != NULL)
 			continue;
-		m->items[i] = share_lend(m->to, m->share, i, pool_of(m->to, i));
-		if (m->items[i] == NULL)
+		b->items[i] = share_lend(to, b->share, i, pool_of(to, i));
+		if (b->items[i] == NULL)
 			return ENOMEM;
 	}
-	for (; m->nb_pkts < m->need_pkts; m->nb_pkts++) {
-		m->pkts[m->nb_pkts] = share_lend(m->to, m->share, TP_POOL_REORDER_PKTS, &m->to->reorder_pkts);
-		if (m->pkts[m->nb_pkts] == NULL)
+	for (; b->nb_pkts < b->need_pkts; b->nb_pkts++) {
+		b->pkts[b->nb_pkts] = share_lend(to, b->share, TP_POOL_REORDER_PKTS, &to->reorder_pkts);
+		if (b->pkts[b->nb_pkts] == NULL)
 			return ENOMEM;
 	}
 	return 0;
 }
 
+int
+qp_move_reserve(struct qp_move *m)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < m->nb_qps && rc == 0; i++)
+		rc = reserve(m->to, &m->qps[i]);
+	return rc;
+}
+
 /* Give back what was reserved and is not needed. */
 static void
-give_back(struct qp_move *m)
+give_back(struct transport *to, struct member *b)
 {
 	for (unsigned int i = 0; i < MOVED_POOLS; i++)
-		if (m->items[i] != NULL)
-			share_return(m->to, m->share, i, pool_of(m->to, i), m->items[i]);
-	while (m->nb_pkts > 0)
-		share_return(m->to, m->share, TP_POOL_REORDER_PKTS, &m->to->reorder_pkts, m->pkts[--m->nb_pkts]);
-	memset(m->items, 0, sizeof(m->items));
+		if (b->items[i] != NULL)
+			share_return(to, b->share, i, pool_of(to, i), b->items[i]);
+	while (b->nb_pkts > 0)
+		share_return(to, b->share, TP_POOL_REORDER_PKTS, &to->reorder_pkts, b->pkts[--b->nb_pkts]);
+	memset(b->items, 0, sizeof(b->items));
 }
 
 static void
-look_what_is_lent(struct qp_move *m)
+look_what_is_lent(struct member *b)
 {
-	const struct qp *qp = m->qp;
+	const struct qp *qp = b->qp;
 
-	m->need[TP_POOL_INFLIGHT] = qp->req.inflight != qp->own_inflight;
-	m->need[TP_POOL_READS] = qp->resp.reads != NULL;
-	m->need[TP_POOL_SGES] = qp->rcv.rwqe.valid && qp->rcv.rwqe.borrowed;
-	m->need[TP_POOL_SCOREBOARDS] = qp->req.scoreboard != NULL;
-	m->need[TP_POOL_REORDERS] = qp->rcv.reorder != NULL;
-	m->need_pkts = qp->rcv.reorder != NULL ? qp->rcv.reorder->nb : 0;
+	b->need[TP_POOL_INFLIGHT] = qp->req.inflight != qp->own_inflight;
+	b->need[TP_POOL_READS] = qp->resp.reads != NULL;
+	b->need[TP_POOL_SGES] = qp->rcv.rwqe.valid && qp->rcv.rwqe.borrowed;
+	b->need[TP_POOL_SCOREBOARDS] = qp->req.scoreboard != NULL;
+	b->need[TP_POOL_REORDERS] = qp->rcv.reorder != NULL;
+	b->need_pkts = qp->rcv.reorder != NULL ? qp->rcv.reorder->nb : 0;
 }
 
 static bool
-is_reserved(const struct qp_move *m)
+is_reserved(const struct member *b)
 {
 	for (unsigned int i = 0; i < MOVED_POOLS; i++)
-		if (m->need[i] && m->items[i] == NULL)
+		if (b->need[i] && b->items[i] == NULL)
 			return false;
-	return m->nb_pkts >= m->need_pkts;
+	return b->nb_pkts >= b->need_pkts;
 }
 
 /* Copy an item to the one that was reserved for it, and give it back. @return the new one; NULL: the QP has none. */
 static void *
-take_along(struct qp_move *m, struct transport *from, enum tp_pool id, const void *item)
+take_along(struct member *b, struct transport *from, enum tp_pool id, const void *item)
 {
 	struct pool *pool = pool_of(from, id);
-	void *to = m->items[id];
+	void *to = b->items[id];
 
-	if (!m->need[id])
+	if (!b->need[id])
 		return NULL;
 	memcpy(to, item, pool->item_bytes);
-	share_give(from, m->qp, id, pool, (void *)(uintptr_t)item);
-	m->items[id] = NULL;
+	share_give(from, b->qp, id, pool, (void *)(uintptr_t)item);
+	b->items[id] = NULL;
 	return to;
 }
 
 /* Packets beyond a gap: the list names them by their numbers in the pool, and they point into themselves. */
 static void
-take_along_reorder(struct qp_move *m, struct transport *from)
+take_along_reorder(struct member *b, struct transport *from, struct transport *to)
 {
-	struct tp_reorder *r = take_along(m, from, TP_POOL_REORDERS, m->qp->rcv.reorder);
+	struct tp_reorder *r = take_along(b, from, TP_POOL_REORDERS, b->qp->rcv.reorder);
 
-	m->qp->rcv.reorder = r;
+	b->qp->rcv.reorder = r;
 	for (uint32_t i = 0; r != NULL && i < TP_SACK_SPAN; i++) {
 		uint32_t psn = wire_psn_add(r->base, i);
 		struct tp_reorder_pkt *old, *new;
@@ -145,64 +178,86 @@ take_along_reorder(struct qp_move *m, struct transport *from)
 		if (!sack_bit(r->map, psn))
 			continue;
 		old = pool_item(&from->reorder_pkts, struct tp_reorder_pkt, r->held[psn % TP_SACK_SPAN]);
-		new = m->pkts[--m->nb_pkts];
+		new = b->pkts[--b->nb_pkts];
 		*new = *old;
 		new->p.bthp = new->bytes;
 		new->p.payload = new->bytes + new->p.op->hdr_bytes;
-		r->held[psn % TP_SACK_SPAN] = (uint16_t)pool_index(&m->to->reorder_pkts, struct tp_reorder_pkt, new);
-		share_give(from, m->qp, TP_POOL_REORDER_PKTS, &from->reorder_pkts, old);
+		r->held[psn % TP_SACK_SPAN] = (uint16_t)pool_index(&to->reorder_pkts, struct tp_reorder_pkt, new);
+		share_give(from, b->qp, TP_POOL_REORDER_PKTS, &from->reorder_pkts, old);
 	}
 }
 
 static void
-take_all_along(struct qp_move *m, struct transport *from)
+take_all_along(struct member *b, struct transport *from, struct transport *to)
 {
-	struct qp *qp = m->qp;
-	void *to;
+	struct qp *qp = b->qp;
+	void *item;
 
-	if ((to = take_along(m, from, TP_POOL_INFLIGHT, qp->req.inflight)) != NULL)
-		qp->req.inflight = to;
-	if ((to = take_along(m, from, TP_POOL_SGES, qp->rcv.rwqe.sge)) != NULL)
-		qp->rcv.rwqe.sge = to;
-	qp->resp.reads = take_along(m, from, TP_POOL_READS, qp->resp.reads);
-	qp->req.scoreboard = take_along(m, from, TP_POOL_SCOREBOARDS, qp->req.scoreboard);
-	take_along_reorder(m, from);
+	if ((item = take_along(b, from, TP_POOL_INFLIGHT, qp->req.inflight)) != NULL)
+		qp->req.inflight = item;
+	if ((item = take_along(b, from, TP_POOL_SGES, qp->rcv.rwqe.sge)) != NULL)
+		qp->rcv.rwqe.sge = item;
+	qp->resp.reads = take_along(b, from, TP_POOL_READS, qp->resp.reads);
+	qp->req.scoreboard = take_along(b, from, TP_POOL_SCOREBOARDS, qp->req.scoreboard);
+	take_along_reorder(b, from, to);
 }
 
 /* ---- Leaving ---- */
 int
 qp_move_check(struct qp_move *m, struct transport *from, uint64_t now_ns)
 {
-	struct qp *qp = m->qp;
+	int rc = 0;
 
-	UROCE_ASSERT(qp->tp == from && !m->left);
+	UROCE_ASSERT(!m->left);
 	from->now_ns = RTE_MAX(from->now_ns, now_ns);
+	/* Before any is looked at: packets for one of them change what it has borrowed. */
 	if (from->locals != NULL && from->locals->n != 0)
 		rx_local(from);
-	copy_rest(from, qp);
-	if (qp->copy != NULL) {
-		MARK("a QP that copies can't move");
-		return EBUSY;
+	for (uint32_t i = 0; i < m->nb_qps; i++) {
+		struct member *b = &m->qps[i];
+
+		UROCE_ASSERT(b->qp->tp == from);
+		copy_rest(from, b->qp);
+		if (b->qp->copy != NULL) {
+			MARK("a QP that copies can't move");
+			MARK_IF(i != 0, "a QP that copies keeps others from moving");
+			return EBUSY;
+		}
+		look_what_is_lent(b);
+		if (!is_reserved(b))
+			rc = EAGAIN;
 	}
-	look_what_is_lent(m);
-	return is_reserved(m) ? 0 : EAGAIN;
+	return rc;
 }
 
-void
-qp_move_leave(struct qp_move *m, struct transport *from)
+static void
+leave(struct member *b, struct transport *from, struct transport *to)
 {
-	struct qp *qp = m->qp;
+	struct qp *qp = b->qp;
 
-	UROCE_ASSERT(is_reserved(m));
-	take_all_along(m, from);
+	UROCE_ASSERT(is_reserved(b));
+	/* Whatever it goes on receiving into goes with it; an XRC SRQ that is destroyed is received into no more. */
+	UROCE_ASSERT(qp->rcv.srq == NULL || qp->rcv.srq->gone || qp->rcv.srq->tp == NULL);
+	take_all_along(b, from, to);
 	qp_unlist(from, qp);
 	cc_stop(from, qp);
 	share_leave(qp);
 	qp->share = NULL;
 	from->nb_qps--;
+	__atomic_store_n(&qp->tp, NULL, __ATOMIC_RELEASE);
+}
+
+void
+qp_move_leave(struct qp_move *m, struct transport *from)
+{
+	for (uint32_t i = 0; i < m->nb_srqs; i++)
+		srq_leave(m->srqs[i], from);
+	for (uint32_t i = 0; i < m->nb_qps; i++)
+		leave(&m->qps[i], from, m->to);
 	m->left = true;
 	m->left_ns = from->now_ns;
-	__atomic_store_n(&qp->tp, NULL, __ATOMIC_RELEASE);
+	MARK_IF(m->nb_srqs == 1 && m->nb_qps > 1 && m->srqs[0]->xrcd == 0, "an SRQ moves with several QPs");
+	MARK_IF(m->nb_srqs > 1 && m->nb_qps > 1, "an XRC domain moves");
 }
 
 /* ---- Arriving ---- */
@@ -212,15 +267,12 @@ qp_move_may_arrive(const struct qp_move *m, uint64_t now_ns)
 	return now_ns >= m->left_ns;
 }
 
-void
-qp_move_arrive(struct qp_move *m, uint64_t now_ns)
+static void
+arrive(struct member *b, struct transport *to)
 {
-	struct transport *to = m->to;
-	struct qp *qp = m->qp;
+	struct qp *qp = b->qp;
 
-	UROCE_ASSERT(m->left && !m->arrived);
-	to->now_ns = RTE_MAX(to->now_ns, now_ns);
-	share_enter(to, qp, m->share);
+	share_enter(to, qp, b->share);
 	to->nb_qps++;
 	path_follow_mtu(to, qp);
 	__atomic_store_n(&qp->tp, to, __ATOMIC_RELEASE);
@@ -230,6 +282,19 @@ qp_move_arrive(struct qp_move *m, uint64_t now_ns)
 	if (qp->state != UROCE_QPS_RESET)
 		qp_activate(to, qp);
 	to->counters.qps_arrived++;
+}
+
+void
+qp_move_arrive(struct qp_move *m, uint64_t now_ns)
+{
+	struct transport *to = m->to;
+
+	UROCE_ASSERT(m->left && !m->arrived);
+	to->now_ns = RTE_MAX(to->now_ns, now_ns);
+	for (uint32_t i = 0; i < m->nb_srqs; i++)
+		srq_arrive(m->srqs[i], to);
+	for (uint32_t i = 0; i < m->nb_qps; i++)
+		arrive(&m->qps[i], to);
 	m->arrived = true;
 	m->arrived_ns = to->now_ns;
 }
@@ -293,7 +358,9 @@ qp_move_destroy(struct qp_move *m)
 	if (m == NULL)
 		return;
 	UROCE_ASSERT(m->left == m->arrived);
-	give_back(m);
+	for (uint32_t i = 0; i < m->nb_qps; i++)
+		give_back(m->to, &m->qps[i]);
 	held_drop(&m->held);
+	free(m->srqs);
 	free(m);
 }

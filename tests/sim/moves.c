@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * QPs that move from one engine of their host to the other at random moments: with packets in flight in both directions, between the packets of a
- * message, while a loss is being repaired. It takes some turns, in which packets go on arriving at either engine and programs go on posting. Nothing
+ * QPs that move from one engine of their host to the other at random moments, alone or with all that share an SRQ or an XRC domain with them: with packets
+ * in flight in both directions, between the packets of a message, while a loss is being repaired. It takes some turns, in which packets go on arriving at either engine and programs go on posting. Nothing
  * may come of it: the model makes no exceptions.
  */
 #include <stdlib.h>
@@ -31,11 +31,10 @@ moves_away(const struct sim_qp *q)
 	return q->qp != NULL && q->foreign == NULL && q->qp->tp == NULL;
 }
 
-/* An XRC domain stays at its engine. */
 static bool
 may_move(const struct sim_ep *ep, const struct sim_qp *q)
 {
-	return q->ep == ep && q->qp != NULL && q->foreign == NULL && q->rq == &q->own_rq && !q->conn->xrc;
+	return q->ep == ep && q->qp != NULL && q->foreign == NULL;
 }
 
 static struct sim_qp *
@@ -49,6 +48,23 @@ choose(struct sim_world *w, struct sim_ep *ep)
 	return NULL;
 }
 
+static bool
+is_xrc_target(const struct sim_qp *q)
+{
+	return q->conn->xrc && q == &q->conn->qp[1];
+}
+
+/* @return whether the two have to be at one engine. */
+static bool
+go_together(const struct sim_qp *a, const struct sim_qp *b)
+{
+	if (a == b || a->ep != b->ep || a->foreign != NULL || b->foreign != NULL)
+		return a == b;
+	if (a->conn->xrc || b->conn->xrc)
+		return is_xrc_target(a) && is_xrc_target(b);
+	return a->rq == b->rq;
+}
+
 /* @return the share of the other engine that has the same number. */
 static struct share *
 other_share(const struct sim_engine *from, const struct sim_engine *to, const struct share *s)
@@ -59,51 +75,104 @@ other_share(const struct sim_engine *from, const struct sim_engine *to, const st
 	return NULL;
 }
 
+/* Find all that moves with @p q. */
+static void
+find_group(struct sim_world *w, struct sim_ep *ep, struct sim_qp *q)
+{
+	struct sim_moving *v = &ep->move;
+
+	v->nb_qps = v->nb_srqs = 0;
+	for (uint32_t i = 0; i < 2 * w->cfg.nb_conns; i++) {
+		struct sim_qp *other = &w->conns[i / 2].qp[i & 1];
+
+		if (!go_together(q, other))
+			continue;
+		v->shares[v->nb_qps] = other_share(v->from, v->to, other->params.share);
+		v->qps[v->nb_qps++] = other;
+	}
+	/* The SRQ of another domain stays: it has no QPs. */
+	for (uint32_t i = 0; is_xrc_target(q) && i < ep->nb_xsrqs; i++)
+		v->srqs[v->nb_srqs++] = &ep->xsrqs[i];
+	if (!q->conn->xrc && q->rq != &q->own_rq)
+		v->srqs[v->nb_srqs++] = q->rq;
+}
+
 /* ---- The steps ---- */
+static struct qp_move *
+begin(const struct sim_moving *v)
+{
+	struct qp_move *m = qp_move_create(v->to->tp, v->nb_qps, v->nb_srqs);
+
+	if (m == NULL)
+		abort();
+	for (uint32_t i = 0; i < v->nb_srqs; i++)
+		qp_move_add_srq(m, v->srqs[i]->srq);
+	for (uint32_t i = 0; i < v->nb_qps; i++)
+		if (v->qps[i]->qp != NULL)
+			qp_move_add(m, v->qps[i]->qp, v->shares[i]);
+	return m;
+}
+
+/* A pool may be too small to lend for so many. */
+static bool
+may_lack(const struct sim_world *w)
+{
+	const struct tp_pool_sizes *p = &w->cfg.pools;
+
+	return p->inflight_blocks + p->read_blocks + p->scoreboards + p->reorders + p->reorder_pkts + p->sge_blocks != 0;
+}
+
 static void
 leave(struct sim_world *w, struct sim_ep *ep, struct sim_qp *q)
 {
 	struct sim_moving *v = &ep->move;
-	struct tp_txvec *tx;
 	int rc = EAGAIN;
 
 	v->from = &ep->engines[ep->engines[1].tp == q->tp];
 	v->to = &ep->engines[v->from == &ep->engines[0]];
-	v->share = other_share(v->from, v->to, q->params.share);
-	v->m = qp_move_create(q->qp, v->to->tp, v->share);
-	if (v->m == NULL)
-		abort();
+	find_group(w, ep, q);
+	v->m = begin(v);
 	for (uint32_t i = 0; i < TRIES && rc == EAGAIN; i++) {
 		rc = qp_move_check(v->m, v->from->tp, w->now_ns);
 		if (rc == EAGAIN && qp_move_reserve(v->m) != 0)
 			rc = ENOMEM;
 	}
 	if (rc != 0) {
-		if (rc == EAGAIN || (rc == ENOMEM && w->cfg.pools.inflight_blocks + w->cfg.pools.read_blocks + w->cfg.pools.scoreboards +
-							     w->cfg.pools.reorders + w->cfg.pools.reorder_pkts == 0))
+		if (rc == EAGAIN || (rc == ENOMEM && !may_lack(w)))
 			sim_fail(w, "QP %u can't move: %d", q->id, rc);
 		qp_move_destroy(v->m);
 		endpoint_end_turn(w, ep, v->from);
 		return;
 	}
 	qp_move_leave(v->m, v->from->tp);
-	sim_trace(w, "QP %u leaves engine %u", q->id, (unsigned int)(v->from - ep->engines));
-	tx = transport_tx(v->from->tp, q->port);
-	v->last = tx->n != 0 ? tx->pkts[tx->n - 1] : NULL;
-	v->q = q;
+	sim_trace(w, "QP %u leaves engine %u with %u QPs and %u SRQs", q->id, (unsigned int)(v->from - ep->engines), v->nb_qps - 1, v->nb_srqs);
+	for (uint16_t port = 0; port < ep->nb_ports; port++) {
+		const struct tp_txvec *tx = transport_tx(v->from->tp, port);
+
+		v->last[port] = tx->n != 0 ? tx->pkts[tx->n - 1] : NULL;
+	}
 	v->step = STEP_LEFT;
 	v->turns = 1 + (uint32_t)rng_below(&v->rng, 3);
 	endpoint_end_turn(w, ep, v->from);
 }
 
-/* What the QP has built must leave its former engine first. */
+/* @return whether the port has taken what they had built: that must leave their former engine first. */
 static bool
-is_sent(const struct sim_moving *v)
+port_is_sent(const struct sim_moving *v, uint16_t port)
 {
-	const struct tp_txvec *tx = transport_tx(v->from->tp, v->q->port);
+	const struct tp_txvec *tx = transport_tx(v->from->tp, port);
 
 	for (uint32_t i = 0; i < tx->n; i++)
-		if (tx->pkts[i] == v->last)
+		if (tx->pkts[i] == v->last[port])
+			return false;
+	return true;
+}
+
+static bool
+is_sent(const struct sim_ep *ep)
+{
+	for (uint16_t port = 0; port < ep->nb_ports; port++)
+		if (!port_is_sent(&ep->move, port))
 			return false;
 	return true;
 }
@@ -125,10 +194,14 @@ arrive(struct sim_world *w, struct sim_ep *ep)
 {
 	struct sim_moving *v = &ep->move;
 
-	/* From now on its packets to QPs of this engine, and theirs, may go by reference, and must not overtake frames. */
+	/* From now on their packets to QPs of this engine, and of those, may go by reference, and must not overtake frames. */
 	endpoint_drain(w, ep, v->to);
-	v->q->tp = v->to->tp;
-	v->q->params.share = v->share;
+	for (uint32_t i = 0; i < v->nb_qps; i++) {
+		v->qps[i]->tp = v->to->tp;
+		v->qps[i]->params.share = v->shares[i];
+	}
+	for (uint32_t i = 0; i < v->nb_srqs; i++)
+		v->srqs[i]->tp = v->to->tp;
 	qp_move_arrive(v->m, w->now_ns);
 	note_held(w, ep, v, v->held);
 	note_held(w, ep, v, &v->to->tp->held);
@@ -136,7 +209,7 @@ arrive(struct sim_world *w, struct sim_ep *ep)
 	free(v->held);
 	v->held = NULL;
 	endpoint_end_turn(w, ep, v->to);
-	sim_trace(w, "QP %u arrives at engine %u", v->q->id, (unsigned int)(v->to - ep->engines));
+	sim_trace(w, "%u QPs arrive at engine %u, QP %u the first", v->nb_qps, (unsigned int)(v->to - ep->engines), v->qps[0]->id);
 	w->stats.moves++;
 }
 
@@ -164,7 +237,6 @@ next_step(struct sim_world *w, struct sim_ep *ep)
 		transport_held_forward(v->from->tp);
 		qp_move_destroy(v->m);
 		v->m = NULL;
-		v->q = NULL;
 		v->step = STEP_NONE;
 		break;
 	}
@@ -185,7 +257,7 @@ moves_turn(struct sim_world *w, struct sim_ep *ep)
 	}
 	if (v->turns > 0)
 		v->turns--;
-	else if (v->step != STEP_LEFT || is_sent(v))
+	else if (v->step != STEP_LEFT || is_sent(ep))
 		next_step(w, ep);
 	return true;
 }
@@ -195,8 +267,9 @@ moves_finish(struct sim_world *w, struct sim_ep *ep)
 {
 	bool moved = ep->move.step != STEP_NONE;
 
-	if (ep->move.step == STEP_LEFT && !is_sent(&ep->move))
-		endpoint_flush(w, ep, ep->move.from, ep->move.q->port);
+	for (uint16_t port = 0; ep->move.step == STEP_LEFT && port < ep->nb_ports; port++)
+		if (!port_is_sent(&ep->move, port))
+			endpoint_flush(w, ep, ep->move.from, port);
 	while (ep->move.step != STEP_NONE)
 		next_step(w, ep);
 	if (moved)

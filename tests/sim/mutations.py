@@ -335,6 +335,10 @@ MUTATIONS = [Mutation(*m) for m in (
     ('move-forgets-timer', 'transport/move.c', 'a QP that moves has no timer any more', 'if (qp->loss.deadline_ns != 0)', 'if (qp->loss.rnr_wait)'),
     ('move-not-looked-at', 'transport/move.c', 'what was posted while a QP moved is not seen', '\tif (qp->state != UROCE_QPS_RESET)\n\t\tqp_activate(to, qp);\n', ''),
     ('move-old-packets', 'transport/move.c', 'packets beyond a gap point into the former engine\'s memory', '\t\tnew->p.payload = new->bytes + new->p.op->hdr_bytes;\n', ''),
+    ('move-srq-not-found', 'transport/core/srq.c', 'an XRC SRQ that has moved is in no table',
+     '\tif (srq->xrcd != 0)\n\t\tLIST_INSERT_HEAD(&tp->xrc_srqs[srq_bucket(srq->srqn)], srq, link);\n', ''),
+    ('move-old-sges', 'transport/move.c', 'a receive of an SRQ has its SGEs in the former engine\'s memory', '\t\tqp->rcv.rwqe.sge = item;\n', '\t\t;\n'),
+    ('move-asks-the-first', 'transport/move.c', 'of a group only the first QP is asked whether copies are under way', 'if (b->qp->copy != NULL) {', 'if (i == 0 && b->qp->copy != NULL) {'),
     # GSI.
     ('mad-any-length', 'transport/svc/gsi.c', 'MADs of any length', 'if (p->payload_bytes != TP_MAD_BYTES) {', 'if (p->payload_bytes > TP_MAD_BYTES) {'),
     ('mad-any-qkey', 'transport/svc/gsi.c', 'MADs of any Q_Key', 'off_deth) != WIRE_QKEY_GSI) {', 'off_deth) == 0) {'),

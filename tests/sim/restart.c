@@ -118,7 +118,7 @@ save_queues(struct sim_ep *ep, struct saved *s)
 		s->srq_params[i] = (struct srq_params){ .ring = srq->ring, .shared = srq->shared, .pd = srq->pd, .max_sge = srq->max_sge,
 							.cookie = srq->cookie, .owner = srq->owner, .xrcd = srq->xrcd, .srqn = srq->srqn };
 		s->srq_params[i].ring.counter = 0;
-		s->srq_engine[i] = i < SIM_MAX_SRQS ? engine_of(ep, ep->srqs[i].tp) : engine_of(ep, ep->xsrqs[0].tp);
+		s->srq_engine[i] = engine_of(ep, srq->tp);
 	}
 }
 
@@ -162,7 +162,7 @@ throw_away(struct sim_world *w, struct sim_ep *ep)
 		struct srq **srq = srq_at(ep, i);
 
 		if (*srq != NULL)
-			srq_destroy(i < SIM_MAX_SRQS ? ep->srqs[i].tp : ep->xsrqs[0].tp, *srq);
+			srq_destroy((*srq)->tp, *srq);
 	}
 	shares_free(ep);
 	for (i = 0; i < ep->nb_engines; i++) {

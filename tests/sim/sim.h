@@ -403,16 +403,18 @@ struct sim_engine {
 	struct sim_tally tally;
 };
 
-/** A QP that moves to another engine of its host (moves.c). */
+/** A QP, or all QPs of an SRQ or an XRC domain, that moves to another engine of its host (moves.c). */
 struct sim_moving {
 	struct rng rng;
 	int step;                    /**< enum step; 0: none moves */
 	uint32_t turns;              /**< until the next step */
-	struct sim_qp *q;
 	struct sim_engine *from, *to;
-	struct share *share;         /**< at the new engine */
+	uint32_t nb_qps, nb_srqs;
+	struct sim_qp *qps[2 * SIM_MAX_CONNS]; /**< also those that are destroyed, and will be made again at the same engine */
+	struct share *shares[2 * SIM_MAX_CONNS]; /**< of each at the new engine */
+	struct sim_recvq *srqs[SIM_MAX_XSRQS + SIM_MAX_SRQS];
 	struct qp_move *m;
-	const struct rte_mbuf *last; /**< that it has built; must have left before it arrives */
+	const struct rte_mbuf *last[UROCE_MAX_PORTS]; /**< of each port, behind all that they have built; must have left before they arrive */
 	struct tp_held_list *held;   /**< for the model: what its former engine held */
 };
 

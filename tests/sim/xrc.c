@@ -4,6 +4,7 @@
  * CQ of its own, and one of another domain; every operation names one of them.
  */
 #include "sim.h"
+#include "transport/core/types_priv.h"
 
 enum {
 	STREAM_XRC = 2048,
@@ -62,7 +63,7 @@ xrc_free(struct sim_ep *ep)
 	for (i = 0; i < ep->nb_xsrqs; i++)
 		srq_free(ep, &ep->xsrqs[i]);
 	if (ep->foreign_srq != NULL)
-		srq_destroy(ep->xsrqs[0].tp, ep->foreign_srq);
+		srq_destroy(ep->foreign_srq->tp, ep->foreign_srq);
 	ep->foreign_srq = NULL;
 }
 

@@ -68,8 +68,8 @@ class Moves(unittest.TestCase):
         return seen
 
     def move_all(self, process, moves):
-        """Until so many have moved or the programs have ended. @return (moved, pauses in ns)"""
-        pauses = []
+        """Until so many moves were made or the programs have ended. @return (pauses in ns, the most QPs that moved as one)"""
+        pauses, most = [], 0
         while len(pauses) < moves and process.poll() is None:
             for host in HOSTS:
                 for number in self.ask(host, '/uroce/qp,state=RTS')['numbers']:
@@ -80,23 +80,25 @@ class Moves(unittest.TestCase):
                         continue            # its program has destroyed it
                     self.assertEqual(moved['engine'], 1 - now)
                     pauses.append(moved['pause_ns'])
+                    most = max(most, moved['qps'])
                     time.sleep(PAUSE)
-        return pauses
+        return pauses, most
 
-    def under(self, program):
-        """Move QPs while a pair of programs runs. @return what the programs said"""
+    def under(self, program, together=1):
+        """Move QPs while a pair of programs runs, so many of which move as one. @return what the programs said"""
         before = self.count(DISORDER)
         process = subprocess.Popen([LAB, 'pair', '--name', self.lab.name, *program], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, text=True)
         for host in HOSTS:
             self.lab.wait_sessions(host, True)
-        pauses = self.move_all(process, MOVES)
-        self.assertGreater(len(pauses), 0)
+        pauses, most = self.move_all(process, MOVES)
         said = process.communicate(timeout=SECONDS)[0]
         self.assertEqual(process.returncode, 0, said + self.lab.logs())
+        self.assertGreater(len(pauses), 0, said)
+        self.assertEqual(most, together)
         after = self.count(DISORDER)
         pauses.sort()
-        print(f'{program[0]}: {len(pauses)} moves, pauses of {pauses[0] // 1000} to {pauses[-1] // 1000} us, half of them at most '
+        print(f'{program[0]}: {len(pauses)} moves of {most} QPs at most, pauses of {pauses[0] // 1000} to {pauses[-1] // 1000} us, half of them at most '
               f'{pauses[len(pauses) // 2] // 1000} us;', ', '.join(f'{name} {after[name] - before[name]}' for name in DISORDER))
         self.assertEqual(after['rx_moving_dropped'], before['rx_moving_dropped'])
         self.assertTrue(self.lab.whole())
@@ -107,6 +109,14 @@ class Moves(unittest.TestCase):
 
     def test_latency(self):
         self.under(['ib_send_lat', '-d', 'uroce0', '-D', '60' if LONG else '6'])
+
+    def test_srq(self):
+        """All QPs of the server, which share an SRQ, move as one."""
+        self.under(['ib_send_bw', '-d', 'uroce0', '-q', '8', '--use-srq', '-D', '60' if LONG else '10'], 8)
+
+    def test_xrc(self):
+        """So do all targets of a domain, with its SRQs. The QPs that send move one by one."""
+        self.under(['ib_send_bw', '-d', 'uroce0', '-c', 'XRC', '-q', '4', '-D', '60' if LONG else '10'], 4)
 
     def test_every_byte_is_right(self):
         said = self.under([VERIFY, '-n', '8000' if LONG else '800', '-u', '16'])

@@ -127,11 +127,18 @@ coolest(const struct plan *p)
 	return best;
 }
 
-/** @return whether a QP with @p load may go to @p to: the new engine must end well below what @p from has now, or below what @p from will have. */
+/**
+ * @return whether a QP may go to @p to: the new engine must end well below what @p from has now, or below what @p from will have. A group that is more than
+ *         what would make the two equal must not make the new engine a hot one: it can't be divided there either.
+ */
 static bool
-fits(const struct plan *p, unsigned int from, unsigned int to, uint32_t load)
+fits(const struct plan *p, unsigned int from, unsigned int to, const struct balance_qp *q)
 {
-	return load > 0 && load_now(p, to) + load + RTE_MIN(load, (uint32_t)BALANCE_MARGIN) <= load_now(p, from);
+	uint32_t load = load_of(p, from, q->cost), then = load_now(p, to) + load;
+
+	if (load == 0 || then + RTE_MIN(load, (uint32_t)BALANCE_MARGIN) > load_now(p, from))
+		return false;
+	return q->nb_qps <= 1 || load <= (load_now(p, from) - load_now(p, to)) / 2 || then <= BALANCE_HOT;
 }
 
 /** @return whether the QPs that fit make a difference, all together. Those that are too heavy for it are among the heaviest. */
@@ -141,7 +148,7 @@ is_worth(const struct plan *p, unsigned int from, unsigned int to)
 	const struct balance_engine *e = &p->b->engines[from];
 	uint64_t cost = e->movable_cost;
 
-	for (uint32_t i = 0; i < e->n && !fits(p, from, to, load_of(p, from, e->heaviest[i].cost)); i++)
+	for (uint32_t i = 0; i < e->n && !fits(p, from, to, &e->heaviest[i]); i++)
 		cost -= e->heaviest[i].cost;
 	return load_of(p, from, cost) >= BALANCE_MARGIN;
 }
@@ -156,7 +163,7 @@ best_qp(const struct plan *p, unsigned int from, unsigned int to)
 	for (uint32_t i = 0; i < e->n; i++) {
 		uint32_t load = load_of(p, from, e->heaviest[i].cost), then;
 
-		if ((p->gone[from] >> i & 1) != 0 || !fits(p, from, to, load))
+		if ((p->gone[from] >> i & 1) != 0 || !fits(p, from, to, &e->heaviest[i]))
 			continue;
 		then = RTE_MAX(load_now(p, from) - load, load_now(p, to) + load);
 		if (then < least) {

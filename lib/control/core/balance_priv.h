@@ -39,11 +39,12 @@ enum {
 	BALANCE_HEAVIEST = 32,    /**< QPs of an engine that are considered: those that cost most */
 };
 
-/** A QP, and the two numbers by which the caller finds it again. */
+/** A QP, or several that move as one; and the two numbers by which the caller finds it, or one of them, again. */
 struct balance_qp {
 	uint64_t session;
 	uint32_t handle;
-	uint64_t cost; /**< in this interval, in any unit */
+	uint32_t nb_qps; /**< more than 1: a group, as those of an SRQ */
+	uint64_t cost; /**< of all, in this interval, in any unit */
 };
 
 struct balance_move {

@@ -154,8 +154,9 @@ struct taken_over {
 
 /** QPs that have moved from one engine to another: obj/qp_move.c. */
 struct moves {
-	uint64_t done, refused;
-	uint64_t balanced;            /**< of those that are done: moves that `balance` made */
+	uint64_t done;                /**< QPs */
+	uint64_t balanced;            /**< of those: that `balance` moved */
+	uint64_t refused;             /**< moves, of a QP or of a group */
 	uint64_t last_ns, longest_ns; /**< for how long a QP did nothing */
 };
 
@@ -163,6 +164,7 @@ struct moves {
 struct balancing {
 	bool on;            /**< false: the members below mean nothing */
 	bool looking;       /**< at the QPs, in slices; the next one begins at the QP with index `pos` of the session with this number */
+	uint64_t looks;     /**< number of the look, also of one that has ended */
 	bool planning;      /**< when all are looked at, moves are planned; false: this is the first look, which says nothing about an interval */
 	uint64_t session;
 	uint32_t pos;

@@ -38,6 +38,7 @@ struct obj_qp {
 	struct ctl_qp_create_req made_as; /**< the request that made it */
 	uint64_t moved_ns;  /**< when it moved to its engine, CLOCK_MONOTONIC; 0: it has not moved */
 	struct qp_costs cost_seen; /**< obj_qp_cost_since() */
+	LIST_ENTRY(obj_qp) srq_link; /**< in obj_srq.qps, if it has an SRQ */
 	char *note; /**< why the last modify failed, or NULL */
 	LIST_HEAD(, mcast_member) groups; /**< multicast groups that it is attached to */
 	struct shm_block block; /**< struct ring_qp_shared, SQ, RQ */
@@ -92,14 +93,22 @@ int obj_qp_load_alternate(struct session *s, struct obj_qp *qp, const struct uro
 
 /* ---- QPs that move: qp_move.c ---- */
 /**
- * Move a QP to another engine, while its program uses it.
- * @param pause_ns  Gets for how long the QP did nothing.
- * @param why  Gets why not.
- * @return 0; EINVAL (no such engine); EOPNOTSUPP (an XRC QP, or one with an SRQ); EBUSY (memory that isn't mapped is being copied: try again); ENOMEM.
+ * Move a QP to another engine, while its program uses it, and with it all QPs of its SRQ, or all targets of its XRC domain (qp_group_priv.h).
+ * @param out  Gets how many QPs have moved, none if it is there already, and for how long they did nothing.
+ * @param why  Gets why not; then nothing has moved.
+ * @return 0; EINVAL (no such engine); E2BIG (more than ENGINE_MOVE_MOST QPs or SRQs would have to move); EBUSY (memory that isn't mapped is being copied:
+ *         try again); ENOMEM.
  */
-int obj_qp_move(struct session *s, struct obj_qp *qp, unsigned int engine, uint64_t *pause_ns, const char **why);
-/** @return whether it is of a kind that can move. */
-bool obj_qp_may_move(const struct obj_qp *qp);
+int obj_qp_move(struct session *s, struct obj_qp *qp, unsigned int engine, struct control_moved *out, const char **why);
+/** What moves together with a QP, itself included. */
+struct obj_qp_load {
+	uint64_t cost;      /**< what its QPs have cost their engine since the last look, as obj_qp_cost_since() */
+	uint64_t moved_ns;  /**< when the last of its QPs moved, CLOCK_MONOTONIC; 0: none has */
+	uint32_t nb_qps;
+	bool may_move;      /**< it is small enough */
+};
+/** Look at what moves together with @p qp. @return false: somebody has done so in this look, whose number is @p number (from 1). */
+bool obj_qp_look(struct obj_qp *qp, uint64_t number, struct obj_qp_load *out);
 /** @return what the QP has cost its engine since this was last called for it, or for another opening of the same XRC target; in bytes as qp_cost_since(). */
 uint64_t obj_qp_cost_since(struct obj_qp *qp);
 /** Have the doorbell of a QP that is about to be destroyed ring for nobody, if the QP isn't at its home. Else whoever destroys it does so. */

@@ -22,6 +22,9 @@ struct obj_srq {
 	struct shm_block block; /**< struct ring_srq_shared, then the ring */
 	uint32_t max_wr, max_sge;
 	uint64_t cookie; /**< of its events */
+	LIST_HEAD(, obj_qp) qps; /**< all that receive from it; none of an XRC SRQ */
+	LIST_ENTRY(obj_srq) domain_link; /**< XRC: in xrcd.srqs */
+	uint64_t looked; /**< number of the last look at its QPs: qp_group_look() */
 };
 
 op_fn op_srq_create, op_srq_modify, op_srq_query, op_srq_destroy;

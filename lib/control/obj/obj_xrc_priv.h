@@ -25,6 +25,8 @@ struct xrcd {
 	bool shared;         /**< through the file with this device and inode number: */
 	uint64_t dev, ino;
 	LIST_HEAD(, xrc_target) targets;
+	LIST_HEAD(, obj_srq) srqs; /**< of all programs */
+	uint64_t looked; /**< number of the last look at its targets: qp_group_look() */
 };
 
 /** A QP of type XRC_RECV, shared by all sessions that have it open. */

@@ -202,8 +202,13 @@ obj_qp_use_parts(struct obj_qp *qp, int n)
 	qp->send_cq->obj.users += n;
 	if (qp->recv_cq != NULL)
 		qp->recv_cq->obj.users += n;
-	if (qp->srq != NULL)
-		qp->srq->obj.users += n;
+	if (qp->srq == NULL)
+		return;
+	qp->srq->obj.users += n;
+	if (n > 0)
+		LIST_INSERT_HEAD(&qp->srq->qps, qp, srq_link);
+	else
+		LIST_REMOVE(qp, srq_link);
 }
 
 /** The object is made: it gets its parts. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* QPs that move from one engine to another. */
+/* QPs that move from one engine to another, with all that they have to be with. */
 #include <rte_common.h>
 
-#include "control/obj/obj_qp_priv.h"
+#include "control/obj/obj_srq_priv.h"
 #include "control/obj/obj_xrc_priv.h"
+#include "control/obj/qp_group_priv.h"
 
 struct obj_qp *
 obj_qp_next_at(struct session *s, unsigned int engine, uint32_t *pos)
@@ -18,74 +19,128 @@ obj_qp_next_at(struct session *s, unsigned int engine, uint32_t *pos)
 	return qp;
 }
 
-/** @return why a QP can't move, whatever happens; NULL: it can. */
-static const char *
-never(const struct obj_qp *qp)
-{
-	if (qp->target != NULL || qp->type == UROCE_QPT_XRC_SEND)
-		return "XRC QPs stay at their engine";
-	return qp->srq != NULL ? "QPs of an SRQ stay at its engine" : NULL;
-}
-
-bool
-obj_qp_may_move(const struct obj_qp *qp)
-{
-	return never(qp) == NULL;
-}
-
 uint64_t
 obj_qp_cost_since(struct obj_qp *qp)
 {
 	return qp_cost_since(qp->qp, qp->target != NULL ? &qp->target->cost_seen : &qp->cost_seen);
 }
 
-static int
-move(struct session *s, struct obj_qp *qp, unsigned int engine, uint64_t *pause_ns)
+static bool
+is_too_large(const struct qp_group *g)
 {
-	struct engine *const *engines = s->control->s.engines;
-	const struct engine_move m = {
+	unsigned int nb_qps, nb_srqs;
+
+	qp_group_count(g, &nb_qps, &nb_srqs);
+	return nb_qps > ENGINE_MOVE_MOST || nb_srqs > ENGINE_MOVE_MOST;
+}
+
+bool
+obj_qp_look(struct obj_qp *qp, uint64_t number, struct obj_qp_load *out)
+{
+	struct qp_group g = qp_group_of(qp);
+	struct obj_qp *q = NULL;
+
+	if (!qp_group_look(&g, number))
+		return false;
+	*out = (struct obj_qp_load){ .may_move = !is_too_large(&g) };
+	while ((q = qp_group_next(&g, q)) != NULL) {
+		out->cost += obj_qp_cost_since(q);
+		out->nb_qps++;
+		out->moved_ns = RTE_MAX(out->moved_ns, q->moved_ns);
+	}
+	return true;
+}
+
+/* ---- One move ---- */
+/** What moves, as its engine knows it. */
+struct parts {
+	struct engine_move qps[ENGINE_MOVE_MOST];
+	struct srq *srqs[ENGINE_MOVE_MOST];
+	struct engine_group g;
+};
+
+static struct engine_move
+qp_part(const struct obj_qp *qp, unsigned int engine)
+{
+	struct session *s = qp->session;
+
+	/* What programs share has no doorbell, and no program's share. */
+	if (qp->target != NULL)
+		return (struct engine_move){ .qp = qp->qp };
+	return (struct engine_move){
 		.qp = qp->qp,
 		.share = engine_session_share(s->engine_sessions[engine]),
-		.home = engines[qp->home],
+		.home = s->control->s.engines[qp->home],
 		.session = s->engine_sessions[qp->home],
 		.slot = DB_SLOT(qp->db_slot),
 	};
-	int rc = engine_move_qps(engines[qp->engine], engines[engine], &m, 1, pause_ns);
+}
 
+static void
+fill_parts(const struct qp_group *g, unsigned int engine, struct parts *p)
+{
+	const struct obj_srq *srq = NULL;
+	const struct obj_qp *qp = NULL;
+
+	p->g = (struct engine_group){ .qps = p->qps, .srqs = p->srqs };
+	while ((qp = qp_group_next(g, qp)) != NULL)
+		p->qps[p->g.nb_qps++] = qp_part(qp, engine);
+	while ((srq = qp_group_next_srq(g, srq)) != NULL)
+		p->srqs[p->g.nb_srqs++] = srq->srq;
+}
+
+static int
+move(struct control *c, const struct qp_group *g, unsigned int engine, struct control_moved *out)
+{
+	struct parts p;
+	int rc;
+
+	fill_parts(g, engine, &p);
+	rc = engine_move_qps(c->s.engines[g->qp->engine], c->s.engines[engine], &p.g, &out->pause_ns);
 	if (rc != 0)
 		return rc;
-	s->qps_moved = true;
-	qp->engine = engine;
-	qp->moved_ns = control_now_ns();
+	out->qps = p.g.nb_qps;
+	qp_group_set_engine(g, engine, control_now_ns());
 	return 0;
 }
 
-int
-obj_qp_move(struct session *s, struct obj_qp *qp, unsigned int engine, uint64_t *pause_ns, const char **why)
+static const char *
+why_not(int rc)
 {
-	struct moves *n = &s->control->moves;
+	switch (rc) {
+	case E2BIG:
+		return "more than " RTE_STR(ENGINE_MOVE_MOST) " QPs or SRQs would have to move with it: those of its SRQ or XRC domain";
+	case EBUSY:
+		return "memory of its program, or of one whose QPs move with it, is being copied: try again";
+	default:
+		return "no memory, or the other engine can lend nothing";
+	}
+}
+
+int
+obj_qp_move(struct session *s, struct obj_qp *qp, unsigned int engine, struct control_moved *out, const char **why)
+{
+	struct qp_group g = qp_group_of(qp);
+	struct control *c = s->control;
 	int rc;
 
-	*pause_ns = 0;
-	if (engine >= s->control->s.nb_engines) {
+	*out = (struct control_moved){ 0 };
+	if (engine >= c->s.nb_engines) {
 		*why = "there is no such engine";
 		return EINVAL;
 	}
-	*why = never(qp);
-	if (*why != NULL) {
-		n->refused++;
-		return EOPNOTSUPP;
-	}
 	if (qp->engine == engine)
 		return 0;
-	rc = move(s, qp, engine, pause_ns);
-	*why = rc == EBUSY ? "memory of its program is being copied: try again" : "no memory, or the other engine can lend nothing";
-	n->refused += rc != 0;
-	n->done += rc == 0;
-	if (rc == 0)
-		n->last_ns = *pause_ns;
-	n->longest_ns = RTE_MAX(n->longest_ns, *pause_ns);
-	return rc;
+	rc = is_too_large(&g) ? E2BIG : move(c, &g, engine, out);
+	if (rc != 0) {
+		*why = why_not(rc);
+		c->moves.refused++;
+		return rc;
+	}
+	c->moves.done += out->qps;
+	c->moves.last_ns = out->pause_ns;
+	c->moves.longest_ns = RTE_MAX(c->moves.longest_ns, out->pause_ns);
+	return 0;
 }
 
 void

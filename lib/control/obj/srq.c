@@ -62,10 +62,14 @@ static void
 use_parts(struct obj_srq *srq, int n)
 {
 	srq->pd->obj.users += n;
-	if (srq->xrcd != NULL) {
-		srq->xrcd->obj.users += n;
-		srq->cq->obj.users += n;
-	}
+	if (srq->xrcd == NULL)
+		return;
+	srq->xrcd->obj.users += n;
+	srq->cq->obj.users += n;
+	if (n > 0)
+		LIST_INSERT_HEAD(&srq->xrcd->xrcd->srqs, srq, domain_link);
+	else
+		LIST_REMOVE(srq, domain_link);
 }
 
 /** Find the domain and CQ of an XRC SRQ. */

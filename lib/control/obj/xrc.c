@@ -69,6 +69,8 @@ new_domain(struct control *c, const struct xrcd *like)
 		return NULL;
 	*x = *like;
 	LIST_INIT(&x->targets);
+	LIST_INIT(&x->srqs);
+	x->looked = 0;
 	/* 0 means no domain. Those of the daemon before have kept their numbers. */
 	do
 		c->next_xrcd++;

@@ -166,8 +166,9 @@ int
 tel_move(struct control *c, const char *params, struct rte_tel_data *d)
 {
 	const char *comma = strchr(params, ','), *why;
-	uint64_t number, engine, pause_ns;
-	char qpn[16], text[128];
+	struct control_moved moved;
+	uint64_t number, engine;
+	char qpn[16], text[192];
 	struct session *s;
 	struct obj_qp *qp;
 	int rc;
@@ -185,7 +186,7 @@ tel_move(struct control *c, const char *params, struct rte_tel_data *d)
 	qp = number <= UINT32_MAX ? inspect_find_one(c, INSPECT_QP, (uint32_t)number, &s) : NULL;
 	if (qp == NULL)
 		return tel_gone(d, "QP", qpn);
-	rc = obj_qp_move(s, qp, (unsigned int)engine, &pause_ns, &why);
+	rc = obj_qp_move(s, qp, (unsigned int)engine, &moved, &why);
 	if (rc != 0) {
 		snprintf(text, sizeof(text), "QP %#x stays at engine %u: %s", qp->qpn, qp->engine, why);
 		return tel_error(d, text);
@@ -193,7 +194,8 @@ tel_move(struct control *c, const char *params, struct rte_tel_data *d)
 	rte_tel_data_start_dict(d);
 	rte_tel_data_add_dict_uint(d, "qpn", qp->qpn);
 	rte_tel_data_add_dict_uint(d, "engine", qp->engine);
-	rte_tel_data_add_dict_uint(d, "pause_ns", pause_ns);
+	rte_tel_data_add_dict_uint(d, "qps", moved.qps);
+	rte_tel_data_add_dict_uint(d, "pause_ns", moved.pause_ns);
 	add_moves(c, d);
 	return 0;
 }

@@ -19,6 +19,7 @@ srq_create(struct transport *tp, const struct srq_params *p, struct srq **out)
 	srq = calloc(1, sizeof(*srq));
 	if (srq == NULL)
 		return ENOMEM;
+	srq->tp = tp;
 	srq->ring = p->ring;
 	srq->shared = p->shared;
 	srq->pd = p->pd;
@@ -52,6 +53,7 @@ srq_limit(const struct srq *srq)
 int
 srq_destroy(struct transport *tp, struct srq *srq)
 {
+	UROCE_ASSERT(srq->tp == tp);
 	if (srq->xrcd == 0) {
 		if (srq->users != 0)
 			return EBUSY;
@@ -71,6 +73,24 @@ srq_release(struct srq *srq)
 {
 	if (--srq->users == 0 && srq->gone)
 		free(srq);
+}
+
+void
+srq_leave(struct srq *srq, struct transport *tp)
+{
+	UROCE_ASSERT(srq->tp == tp && !srq->gone);
+	srq->tp = NULL;
+	if (srq->xrcd != 0)
+		LIST_REMOVE(srq, link);
+}
+
+void
+srq_arrive(struct srq *srq, struct transport *tp)
+{
+	UROCE_ASSERT(srq->tp == NULL);
+	srq->tp = tp;
+	if (srq->xrcd != 0)
+		LIST_INSERT_HEAD(&tp->xrc_srqs[srq_bucket(srq->srqn)], srq, link);
 }
 
 /*
@@ -95,6 +115,8 @@ srq_take(struct transport *tp, struct qp *qp, struct tp_rwqe *w)
 	const struct ring_rq_wqe *slot;
 	uint32_t nb_sge;
 
+	/* Receives are taken by one engine at a time. */
+	UROCE_ASSERT(srq->tp == tp);
 	if (!ring_rq_ready(&srq->ring, srq->ring.counter))
 		return false;
 	slot = ring_slot(&srq->ring, srq->ring.counter);

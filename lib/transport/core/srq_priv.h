@@ -14,6 +14,10 @@
 bool srq_take(struct transport *tp, struct qp *qp, struct tp_rwqe *w);
 /** A QP no longer uses @p srq. Frees it if it was destroyed meanwhile and this was its last user. */
 void srq_release(struct srq *srq);
+/** It leaves @p tp, before its QPs. */
+void srq_leave(struct srq *srq, struct transport *tp);
+/** It arrives at @p tp, before its QPs. */
+void srq_arrive(struct srq *srq, struct transport *tp);
 /** @return where the XRC SRQ of this number is listed. */
 static inline uint32_t
 srq_bucket(uint32_t srqn)

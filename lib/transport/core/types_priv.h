@@ -189,6 +189,7 @@ struct srq {
 	struct ring_srq_shared *shared;
 	uint32_t pd, max_sge, limit;
 	uint32_t users;         /**< QPs; for an XRC SRQ: QPs whose last message was for it */
+	struct transport *tp;   /**< that of its QPs; NULL: it moves with them to another engine (move.h) */
 	uint64_t cookie;
 	void *owner;
 

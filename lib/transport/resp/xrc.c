@@ -2,7 +2,7 @@
 /*
  * XRC (annex A14 of the specification). An initiator's QP is an RC QP whose requests name an SRQ of the target in an
  * XRCETH. A target's QP has no PD, queues or CQs of its own: for each request it uses those of the SRQ that the request
- * names, provided both are of the same XRC domain. A domain, its SRQs and its QPs belong to one engine.
+ * names, provided both are of the same XRC domain. A domain, its SRQs and its QPs belong to one engine, and move together.
  */
 #include "transport/core/srq_priv.h"
 #include "transport/resp/resp_priv.h"

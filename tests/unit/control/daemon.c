@@ -139,10 +139,10 @@ daemon_stop(void)
 }
 
 int
-daemon_move(uint32_t qpn, unsigned int engine, uint64_t *pause_ns)
+daemon_move(uint32_t qpn, unsigned int engine, struct control_moved *moved)
 {
 	const char *why = "";
-	int rc = control_move_qp(stack->control, qpn, engine, pause_ns, &why);
+	int rc = control_move_qp(stack->control, qpn, engine, moved, &why);
 
 	if (rc != 0)
 		assert_string_not_equal(why, "");

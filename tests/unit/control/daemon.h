@@ -42,7 +42,7 @@ const char *daemon_socket(void);
 struct uroce *daemon_hold(void);
 void daemon_go_on(void);
 /** Move a QP to another engine. @return as control_move_qp(). */
-int daemon_move(uint32_t qpn, unsigned int engine, uint64_t *pause_ns);
+int daemon_move(uint32_t qpn, unsigned int engine, struct control_moved *moved);
 struct daemon_counts daemon_counts(void);
 /** cmocka puts its own handlers of signals in place for each test: give SIGBUS back to the daemon. */
 void daemon_take_sigbus(void);

@@ -24,6 +24,7 @@ struct world_qp {
 	unsigned int engine;
 	int moved;          /* the interval in which it moved last */
 	bool stays;         /* it is of a kind that can't move */
+	uint32_t nb_qps;    /* more than 1: it is a group */
 };
 
 /* Engines and QPs with loads, and what has been planned. */
@@ -53,7 +54,7 @@ add(struct world *w, unsigned int engine, uint32_t n, uint32_t load)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		assert_in_range(w->nb_qps, 0, QPS_MOST - 1);
-		w->qp[w->nb_qps++] = (struct world_qp){ load, engine, LONG_AGO, false };
+		w->qp[w->nb_qps++] = (struct world_qp){ load, engine, LONG_AGO, false, 1 };
 	}
 	return w->nb_qps - n;
 }
@@ -86,7 +87,8 @@ interval(struct world *w)
 		loads[i] = load(w, i);
 	balance_begin(&w->b, loads);
 	for (uint32_t i = 0; i < w->nb_qps; i++) {
-		const struct balance_qp q = { .session = 7, .handle = i, .cost = w->qp[i].load * UINT64_C(3000) + 1 };
+		const struct balance_qp q = { .session = 7, .handle = i, .nb_qps = w->qp[i].nb_qps,
+					       .cost = w->qp[i].load * UINT64_C(3000) + 1 };
 
 		balance_add(&w->b, w->qp[i].engine, &q, !w->qp[i].stays && w->interval - w->qp[i].moved > STAY);
 	}
@@ -100,6 +102,9 @@ interval(struct world *w)
 		assert_int_not_equal(w->moves[i].to, w->moves[i].from);
 		assert_in_range(w->moves[i].to, 0, w->b.nb_engines - 1);
 		assert_false(q->stays || w->interval - q->moved <= STAY);
+		/* A group that makes another engine hot is no more than what the two differ by. */
+		if (w->moves[i].qp.nb_qps > 1 && w->moves[i].to_load + w->moves[i].load > BALANCE_HOT)
+			assert_in_range(w->moves[i].load, 0, (w->moves[i].from_load - w->moves[i].to_load) / 2);
 		q->engine = w->moves[i].to;
 		q->moved = w->interval;
 	}
@@ -232,6 +237,56 @@ the_other_engine_ends_below_what_the_hot_one_had(void **state)
 	assert_int_equal(intervals(w, 1), 1);
 	assert_int_equal(w->qp[heavy].engine, 1);
 	free(w);
+}
+
+/** @return the number of a group of @p n QPs with @p load together. */
+static uint32_t
+add_group(struct world *w, unsigned int engine, uint32_t n, uint32_t load)
+{
+	uint32_t i = add(w, engine, 1, load);
+
+	w->qp[i].nb_qps = n;
+	return i;
+}
+
+/* It can't be divided there either: the load would only have another place. */
+static void
+group_that_is_most_of_the_load_does_not_make_the_other_engine_hot(void **state)
+{
+	struct world *w = world(2);
+	uint32_t group;
+
+	w->qp[add(w, 0, 1, 10 * PERCENT)].stays = true;
+	group = add_group(w, 0, 8, 85 * PERCENT);
+	assert_int_equal(intervals(w, 30), 0);
+	/* The other engine has room for as much. */
+	w->qp[group].load = 75 * PERCENT;
+	assert_int_equal(intervals(w, 2), 1);
+	assert_int_equal(w->qp[group].engine, 1);
+	free(w);
+	/* One QP goes. */
+	w = world(2);
+	w->qp[add(w, 0, 1, 10 * PERCENT)].stays = true;
+	add(w, 0, 1, 85 * PERCENT);
+	assert_int_equal(intervals(w, 3), 1);
+	free(w);
+}
+
+static void
+group_that_makes_two_busy_engines_equal_goes(void **state)
+{
+	for (uint32_t percent = 12; percent <= 13; percent++) {
+		struct world *w = world(2);
+		uint32_t group;
+
+		w->qp[add(w, 0, 1, (100 - percent) * PERCENT)].stays = true;
+		group = add_group(w, 0, 3, percent * PERCENT);
+		w->own[1] = 75 * PERCENT;
+		intervals(w, 3);
+		/* Half of the gap is 12.5. */
+		assert_int_equal(w->qp[group].engine, percent == 12);
+		free(w);
+	}
 }
 
 static void
@@ -504,7 +559,7 @@ the_heaviest_qps_are_found_in_any_order(void **state)
 	balance_init(b, 1, true);
 	balance_begin(b, loads);
 	for (uint32_t i = 0; i < 3 * BALANCE_HEAVIEST; i++)
-		balance_add(b, 0, &(struct balance_qp){ 1, i, 1 + i * 37 % (3 * BALANCE_HEAVIEST) }, i % 2 == 0);
+		balance_add(b, 0, &(struct balance_qp){ 1, i, 1, 1 + i * 37 % (3 * BALANCE_HEAVIEST) }, i % 2 == 0);
 	balance_add(b, 0, &zero, true);
 	assert_int_equal(e->n, BALANCE_HEAVIEST);
 	for (uint32_t i = 0; i < e->n; i++) {
@@ -598,6 +653,24 @@ loads_at_random_come_to_rest(void **state)
 	}
 }
 
+static void
+groups_at_random_come_to_rest(void **state)
+{
+	for (unsigned int seed = 1; seed <= 1000; seed++) {
+		struct world *w;
+
+		srand(seed);
+		w = world(2 + rand() % 7);
+		make_random_qps(w, 1 + rand() % 40);
+		for (uint32_t i = 0; i < w->nb_qps; i++)
+			w->qp[i].nb_qps = rand() % 2 == 0 ? 1 : 1 + (uint32_t)rand() % 100;
+		intervals(w, 250);
+		if (intervals(w, 3 * STAY) != 0)
+			fail_msg("seed %u: groups go on moving", seed);
+		free(w);
+	}
+}
+
 /** Loads that change by a fifth from interval to interval, and aren't what their costs say. */
 static void
 noise_moves_little(void **state)
@@ -637,6 +710,8 @@ main(void)
 		cmocka_unit_test(small_gain_is_no_reason_to_move),
 		cmocka_unit_test(small_gap_is_no_reason_to_move),
 		cmocka_unit_test(the_other_engine_ends_below_what_the_hot_one_had),
+		cmocka_unit_test(group_that_is_most_of_the_load_does_not_make_the_other_engine_hot),
+		cmocka_unit_test(group_that_makes_two_busy_engines_equal_goes),
 		cmocka_unit_test(the_qp_that_helps_most_goes),
 		cmocka_unit_test(the_coolest_engine_gets_qps),
 		cmocka_unit_test(the_hottest_engine_gives_first),
@@ -657,6 +732,7 @@ main(void)
 		cmocka_unit_test(nothing_is_planned_before_enough_intervals_are_known),
 		cmocka_unit_test(the_heaviest_qps_are_found_in_any_order),
 		cmocka_unit_test(loads_at_random_come_to_rest),
+		cmocka_unit_test(groups_at_random_come_to_rest),
 		cmocka_unit_test(noise_moves_little),
 	};
 

@@ -112,9 +112,9 @@ engine_of(uint32_t qpn)
 static void
 put_at(uint32_t qpn, unsigned int engine)
 {
-	uint64_t ns;
+	struct control_moved moved;
 
-	assert_int_equal(daemon_move(qpn, engine, &ns), 0);
+	assert_int_equal(daemon_move(qpn, engine, &moved), 0);
 	control_lock(daemon_control());
 	find(qpn)->moved_ns = 0;
 	control_unlock(daemon_control());
@@ -220,34 +220,110 @@ engine_with_little_to_do_is_left_without_busy_qps(void **state)
 	close_all(t);
 }
 
-/** A QP that can't move counts, but isn't planned with. */
+/** Close a descriptor that a reply has brought: the first object in a segment brings it. */
 static void
-qps_of_an_srq_stay(void **state)
+forget(int *fd)
 {
-	const struct balance_engine *e = daemon_control()->balancing.policy.engines;
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+/** Two QPs of an SRQ, at engine 0. */
+static void
+open_group(struct pair *t, uint32_t *qpn)
+{
 	struct ctl_req q = peer_req(CTL_SRQ_CREATE);
-	struct pair t[PAIRS];
-	struct obj_qp *qp;
 	struct ctl_rsp r;
-	int fd;
+	uint32_t srq;
+	int fd = -1;
+
+	q.srq_create = (struct ctl_srq_create_req){ .pd = t->pd, .max_wr = 16, .max_sge = 1 };
+	peer_must(t->p.sock, &q, &r, &fd);
+	forget(&fd);
+	srq = r.srq_create.handle;
+	for (int i = 0; i < 2; i++) {
+		q = peer_req(CTL_QP_CREATE);
+		q.qp_create = (struct ctl_qp_create_req){ .type = UROCE_QPT_RC, .pd = t->pd, .send_cq = t->cq.handle, .recv_cq = t->cq.handle,
+							  .srq = srq, .cap = { 4, 0, 1, 0, 0 } };
+		peer_must(t->p.sock, &q, &r, &fd);
+		forget(&fd);
+		qpn[i] = r.qp_create.qpn;
+	}
+	for (int i = 0; i < 2; i++)
+		put_at(qpn[i], 0);
+}
+
+static void
+pretend_cost(const uint32_t *qpn, uint64_t first, uint64_t second)
+{
+	control_lock(daemon_control());
+	find(qpn[0])->cost_seen.bytes -= first;
+	find(qpn[1])->cost_seen.bytes -= second;
+	control_unlock(daemon_control());
+}
+
+/** QPs of an SRQ have one load, and none of them is planned with alone. */
+static void
+qps_of_an_srq_are_one_load(void **state)
+{
+	const struct balance_engine *e = &daemon_control()->balancing.policy.engines[0];
+	struct obj_qp_load load;
+	struct pair t[PAIRS];
+	uint32_t qpn[2];
 
 	open_all(t, 0);
-	q.srq_create = (struct ctl_srq_create_req){ .pd = t[0].pd, .max_wr = 16, .max_sge = 1 };
-	peer_must(t[0].p.sock, &q, &r, &fd);
-	close(fd);
-	q = peer_req(CTL_QP_CREATE);
-	q.qp_create = (struct ctl_qp_create_req){ .type = UROCE_QPT_RC, .pd = t[0].pd, .send_cq = t[0].cq.handle, .recv_cq = t[0].cq.handle,
-						  .srq = r.srq_create.handle, .cap = { 4, 0, 1, 0, 0 } };
-	peer_must(t[0].p.sock, &q, &r, &fd);
-	close(fd);
+	open_group(&t[0], qpn);
 	interval(0, 0);
+	/* Whichever comes first in a look stands for both. */
+	pretend_cost(qpn, 1000, 500);
 	control_lock(daemon_control());
-	qp = find(r.qp_create.qpn);
-	qp->cost_seen.bytes -= 1000;
+	for (uint64_t look = daemon_control()->balancing.looks + 1; look < daemon_control()->balancing.looks + 3; look++) {
+		assert_true(obj_qp_look(find(qpn[look & 1]), look, &load));
+		assert_int_equal(load.nb_qps, 2);
+		assert_false(obj_qp_look(find(qpn[!(look & 1)]), look, &load));
+	}
 	control_unlock(daemon_control());
 	interval(0, 0);
-	assert_int_equal(e[qp->engine].cost, 1000);
-	assert_int_equal(e[qp->engine].movable_cost, 0);
+	interval(0, 0);
+	pretend_cost(qpn, 1000, 500);
+	interval(0, 0);
+	assert_int_equal(e->cost, 1500);
+	assert_int_equal(e->movable_cost, 1500);
+	assert_int_equal(e->n, 1);
+	assert_int_equal(e->heaviest[0].nb_qps, 2);
+	/* Together they have moved, and stay: the one that was named, and the other. */
+	put_at(qpn[0], 1);
+	put_at(qpn[0], 0);
+	pretend_cost(qpn, 1000, 500);
+	interval(0, 0);
+	assert_int_equal(e->cost, 1500);
+	assert_int_equal(e->movable_cost, 0);
+	close_all(t);
+}
+
+static void
+qps_of_an_srq_leave_a_hot_engine_together(void **state)
+{
+	struct moves *n = &daemon_control()->moves;
+	uint64_t balanced = n->balanced;
+	struct pair t[PAIRS];
+	uint32_t qpn[2];
+
+	open_all(t, 0);
+	open_group(&t[0], qpn);
+	for (int i = 0; i < BALANCE_HOT_FOR; i++) {
+		assert_int_equal(engine_of(qpn[0]), 0);
+		use_all(t);
+		/* Each as much as each of the four others. */
+		pretend_cost(qpn, 2 * PAIR_BYTES, 2 * PAIR_BYTES);
+		interval(BALANCE_ALL, 0);
+	}
+	assert_int_equal(engine_of(qpn[0]), 1);
+	assert_int_equal(engine_of(qpn[1]), 1);
+	assert_int_equal(at_engine(t, 0), 2 * PAIRS - 1);
+	assert_int_equal(n->balanced - balanced, 3);
+	use_all(t);
 	close_all(t);
 }
 
@@ -409,7 +485,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(hot_engine_gives_qps_away_while_they_are_used),
 		cmocka_unit_test(engine_with_little_to_do_is_left_without_busy_qps),
-		cmocka_unit_test(qps_of_an_srq_stay),
+		cmocka_unit_test(qps_of_an_srq_are_one_load),
+		cmocka_unit_test(qps_of_an_srq_leave_a_hot_engine_together),
 		cmocka_unit_test(nothing_moves_if_it_is_off),
 		cmocka_unit_test(first_look_says_nothing),
 		cmocka_unit_test(planned_move_of_a_qp_that_is_gone_or_elsewhere_is_dropped),

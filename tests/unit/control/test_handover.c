@@ -195,7 +195,7 @@ begin_cm(struct program *m)
 static void
 begin(struct program *m)
 {
-	uint64_t ns;
+	struct control_moved moved;
 
 	*m = (struct program){ .cm_fd = -1 };
 	peer_open(&m->p);
@@ -205,7 +205,7 @@ begin(struct program *m)
 	assert_int_equal(peer_handle(m->p.sock, CTL_PD_FREE, m->other_pd), 0);
 	begin_memory(m);
 	begin_queues(m);
-	assert_int_equal(daemon_move(m->ud_qpn, m->ud_engine, &ns), 0);
+	assert_int_equal(daemon_move(m->ud_qpn, m->ud_engine, &moved), 0);
 	begin_cm(m);
 }
 
@@ -413,7 +413,7 @@ open_domain(struct peer *p, int fd)
 	return r.handle.handle;
 }
 
-/** Two programs share a domain and a target; one has an XRC SRQ. The target is there as long as one of them has it. */
+/** Two programs share a domain and a target; one has an XRC SRQ. All of it has moved. The target is there as long as one of them has it. */
 static void
 xrc_domains_and_targets_go_on(void **state)
 {
@@ -423,6 +423,8 @@ xrc_domains_and_targets_go_on(void **state)
 	struct ctl_cq_create_rsp cq;
 	uint32_t xrcd[2], qpn, pd, opened;
 	char err[UROCE_ERR_BYTES];
+	struct control_moved moved;
+	const char *why = "";
 	struct stream_out o;
 	struct stream_in in;
 	struct peer a, b;
@@ -448,6 +450,8 @@ xrc_domains_and_targets_go_on(void **state)
 	srq = r.srq_create;
 	if (fd >= 0)
 		peer_segment(&b, &srq.seg, fd);
+	for (unsigned int engine = 0; engine < 2; engine++)
+		assert_int_equal(daemon_move(qpn, engine, &moved), 0);
 	second_save(daemon_hold(), &o, 2, 2);
 	bytes = aligned_alloc(64, RTE_ALIGN_CEIL(o.n, (size_t)64));
 	in = second_reads(&o, bytes);
@@ -456,6 +460,9 @@ xrc_domains_and_targets_go_on(void **state)
 	assert_int_equal(rte_eal_remote_launch(second_run, NULL, 1), 0);
 	assert_int_equal(uroce_control_start(second, err), 0);
 	assert_non_null(qp_table_get(second->sh.qps, qpn));
+	assert_int_equal(qp_engine(qp_table_get(second->sh.qps, qpn)), 1);
+	assert_int_equal(control_move_qp(second->control, qpn, 0, &moved, &why), 0);
+	assert_int_equal(moved.qps, 1);
 	assert_int_equal(peer_handle(b.sock, CTL_XRCD_CLOSE, xrcd[1]), EBUSY);
 	assert_int_equal(peer_handle(b.sock, CTL_CQ_DESTROY, cq.handle), EBUSY);
 	/* One more SRQ gets another number, and the first program's end leaves the target to the other one. */

@@ -297,9 +297,21 @@ qp_engine_now(const struct qp *qp)
 }
 
 struct qp_move *
-qp_move_create(struct qp *qp, struct transport *to, struct share *share)
+qp_move_create(struct transport *to, uint32_t nb_qps, uint32_t nb_srqs)
 {
 	return NULL;
+}
+
+void
+qp_move_add(struct qp_move *m, struct qp *qp, struct share *share)
+{
+	abort();
+}
+
+void
+qp_move_add_srq(struct qp_move *m, struct srq *srq)
+{
+	abort();
 }
 
 int

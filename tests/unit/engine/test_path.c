@@ -458,6 +458,7 @@ enum { MOVES = 300, MOVERS_NAP_US = 30, IDLE_NAP_US = 300 };
 /** A thread that moves the QPs of two programs to and fro. */
 struct mover {
 	struct program *p[2];
+	bool together;               /**< both in one move; they are at one engine */
 	_Atomic bool end;
 	_Atomic uint32_t moves, failed;
 	uint64_t shortest_ns;
@@ -465,20 +466,30 @@ struct mover {
 };
 
 static void
-move_once(struct mover *m, struct program *p)
+move_some(struct mover *m, struct program *const *p, unsigned int n)
 {
-	struct host *h = p->host;
-	struct engine *to = h->engines[p->engine == h->engines[0]];
-	const struct engine_move q = { .qp = p->qp, .home = p->home, .session = p->session, .slot = 0 };
+	struct host *h = p[0]->host;
+	struct engine *from = p[0]->engine, *to = h->engines[from == h->engines[0]];
+	struct engine_move qps[2];
+	const struct engine_group g = { .qps = qps, .nb_qps = n };
 	uint64_t ns;
 
-	if (engine_move_qps(p->engine, to, &q, 1, &ns) != 0) {
+	for (unsigned int i = 0; i < n; i++)
+		qps[i] = (struct engine_move){ .qp = p[i]->qp, .home = p[i]->home, .session = p[i]->session, .slot = 0 };
+	if (engine_move_qps(from, to, &g, &ns) != 0) {
 		m->failed++;
 		return;
 	}
-	p->engine = to;
-	m->moves++;
+	for (unsigned int i = 0; i < n; i++)
+		p[i]->engine = to;
+	m->moves += n;
 	m->shortest_ns = RTE_MIN(m->shortest_ns, ns);
+}
+
+static void
+move_once(struct mover *m, struct program *p)
+{
+	move_some(m, &p, 1);
 }
 
 static void *
@@ -487,7 +498,10 @@ mover_run(void *arg)
 	struct mover *m = arg;
 
 	while (!m->end) {
-		move_once(m, m->p[m->moves & 1]);
+		if (m->together)
+			move_some(m, m->p, 2);
+		else
+			move_once(m, m->p[m->moves & 1]);
 		nap_us(MOVERS_NAP_US);
 	}
 	return NULL;
@@ -530,13 +544,13 @@ doorbells_are_heard(struct program *a, struct program *b)
 }
 
 static void
-move_while_in_use(struct host *ha, struct host *hb, bool loopback)
+move_while_in_use(struct host *ha, struct host *hb, bool loopback, bool together)
 {
 	struct program a, b;
-	struct mover m = { .p = { &a, &b }, .shortest_ns = UINT64_MAX };
+	struct mover m = { .p = { &a, &b }, .together = together, .shortest_ns = UINT64_MAX };
 
 	program_up(&a, ha, 0);
-	program_up(&b, hb, 1);
+	program_up(&b, hb, !together);
 	program_connect(&a, &b, loopback);
 	program_connect(&b, &a, loopback);
 	assert_int_equal(pthread_create(&m.thread, NULL, mover_run, &m), 0);
@@ -564,7 +578,7 @@ qps_move_while_packets_cross_the_wire(void **state)
 
 	host_up(&h[0], 1, 2);
 	host_up(&h[1], 2, 2);
-	move_while_in_use(&h[0], &h[1], false);
+	move_while_in_use(&h[0], &h[1], false, false);
 	host_end(&h[0]);
 	host_end(&h[1]);
 }
@@ -576,7 +590,18 @@ qps_of_one_host_meet_and_part(void **state)
 	struct host h;
 
 	host_up(&h, 1, 2);
-	move_while_in_use(&h, &h, true);
+	move_while_in_use(&h, &h, true, false);
+	host_end(&h);
+}
+
+/* Their packets go by reference all the time; those under way when they leave are delivered before, or held. */
+static void
+qps_that_are_connected_move_together(void **state)
+{
+	struct host h;
+
+	host_up(&h, 1, 2);
+	move_while_in_use(&h, &h, true, true);
 	host_end(&h);
 }
 
@@ -615,6 +640,7 @@ main(void)
 		cmocka_unit_test(packets_received_by_the_wrong_engine_are_handed_over),
 		cmocka_unit_test(qps_move_while_packets_cross_the_wire),
 		cmocka_unit_test(qps_of_one_host_meet_and_part),
+		cmocka_unit_test(qps_that_are_connected_move_together),
 		cmocka_unit_test(one_that_never_comes_home_is_destroyed),
 	};
 

@@ -196,9 +196,10 @@ a_qp_that_connects_later_heeds_it_too(void **state)
 static void
 move(struct rig *r, struct transport *from, struct transport *to)
 {
-	struct qp_move *m = qp_move_create(r->a->qp, to, NULL);
+	struct qp_move *m = qp_move_create(to, 1, 0);
 
 	assert_non_null(m);
+	qp_move_add(m, r->a->qp, NULL);
 	assert_int_equal(qp_move_check(m, from, r->p->now), 0);
 	qp_move_leave(m, from);
 	/* While it is on its way it is nobody's. */
