@@ -32,7 +32,7 @@ struct qp_move {
 	struct transport *to;
 	bool left, arrived;
 	uint64_t left_ns, arrived_ns;
-	struct tp_held_list held;            /* by the former engine */
+	struct tp_held_list *held;           /* by the former engine; empty until then */
 	uint32_t nb_srqs, nb_qps;
 	struct srq **srqs;
 	struct member qps[];
@@ -66,7 +66,10 @@ qp_move_create(struct transport *to, uint32_t nb_qps, uint32_t nb_srqs)
 		return NULL;
 	m->to = to;
 	m->srqs = calloc(nb_srqs + 1, sizeof(struct srq *));
-	if (m->srqs == NULL) {
+	m->held = held_create();
+	if (m->srqs == NULL || m->held == NULL) {
+		held_destroy(m->held);
+		free(m->srqs);
 		free(m);
 		return NULL;
 	}
@@ -314,16 +317,19 @@ receive(struct transport *to, struct tp_held_list *l)
 void
 qp_move_take_held(struct qp_move *m, struct transport *from)
 {
+	struct tp_held_list *empty = m->held;
+
+	UROCE_ASSERT(empty->n == 0);
 	m->held = from->held;
-	from->held.n = 0;
+	from->held = empty;
 }
 
 void
 qp_move_run_held(struct qp_move *m, uint64_t now_ns)
 {
 	m->to->now_ns = RTE_MAX(m->to->now_ns, now_ns);
-	receive(m->to, &m->held);
-	receive(m->to, &m->to->held);
+	receive(m->to, m->held);
+	receive(m->to, m->to->held);
 }
 
 void
@@ -360,7 +366,7 @@ qp_move_destroy(struct qp_move *m)
 	UROCE_ASSERT(m->left == m->arrived);
 	for (uint32_t i = 0; i < m->nb_qps; i++)
 		give_back(m->to, &m->qps[i]);
-	held_drop(&m->held);
+	held_destroy(m->held);
 	free(m->srqs);
 	free(m);
 }

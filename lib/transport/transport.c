@@ -48,9 +48,11 @@ transport_create(const struct transport_config *c)
 	limits_default(&tp->c.limits);
 	if (c->by_reference)
 		tp->locals = calloc(1, sizeof(*tp->locals));
-	if (pools_create(tp) != 0 || diag_create(tp) != 0 || (c->by_reference && tp->locals == NULL)) {
+	tp->held = held_create();
+	if (pools_create(tp) != 0 || diag_create(tp) != 0 || tp->held == NULL || (c->by_reference && tp->locals == NULL)) {
 		pools_destroy(tp);
 		diag_destroy(tp);
+		held_destroy(tp->held);
 		free(tp->locals);
 		free(tp);
 		errno = ENOMEM;
@@ -82,7 +84,7 @@ transport_destroy(struct transport *tp)
 		rte_pktmbuf_free_bulk(tp->tx[i].pkts, tp->tx[i].n);
 	rte_pktmbuf_free_bulk(tp->loop.pkts, tp->loop.n);
 	rte_pktmbuf_free_bulk(tp->mbufs, tp->nb_mbufs);
-	held_drop(&tp->held);
+	held_destroy(tp->held);
 	if (tp->locals != NULL)
 		locals_drop(tp);
 	free(tp->locals);

@@ -204,7 +204,7 @@ arrive(struct sim_world *w, struct sim_ep *ep)
 		v->srqs[i]->tp = v->to->tp;
 	qp_move_arrive(v->m, w->now_ns);
 	note_held(w, ep, v, v->held);
-	note_held(w, ep, v, &v->to->tp->held);
+	note_held(w, ep, v, v->to->tp->held);
 	qp_move_run_held(v->m, w->now_ns);
 	free(v->held);
 	v->held = NULL;
@@ -224,7 +224,7 @@ next_step(struct sim_world *w, struct sim_ep *ep)
 		v->held = malloc(sizeof(*v->held));
 		if (v->held == NULL)
 			abort();
-		*v->held = v->from->tp->held;
+		*v->held = *v->from->tp->held;
 		qp_move_take_held(v->m, v->from->tp);
 		endpoint_end_turn(w, ep, v->from);
 		v->step = STEP_TAKEN;

@@ -67,12 +67,16 @@ class Moves(unittest.TestCase):
                     seen[name] += counters[name]
         return seen
 
+    def connected(self, host):
+        """Numbers of its QPs. Those that only receive stay in RTR."""
+        return [number for state in ('RTR', 'RTS') for number in self.ask(host, f'/uroce/qp,state={state}')['numbers']]
+
     def move_all(self, process, moves):
         """Until so many moves were made or the programs have ended. @return (pauses in ns, the most QPs that moved as one)"""
         pauses, most = [], 0
         while len(pauses) < moves and process.poll() is None:
             for host in HOSTS:
-                for number in self.ask(host, '/uroce/qp,state=RTS')['numbers']:
+                for number in self.connected(host):
                     try:
                         now = self.ask(host, f'/uroce/qp,{number}')['engine']
                         moved = self.ask(host, f'/uroce/move,{number},{1 - now}')
@@ -111,8 +115,8 @@ class Moves(unittest.TestCase):
         self.under(['ib_send_lat', '-d', 'uroce0', '-D', '60' if LONG else '6'])
 
     def test_srq(self):
-        """All QPs of the server, which share an SRQ, move as one."""
-        self.under(['ib_send_bw', '-d', 'uroce0', '-q', '8', '--use-srq', '-D', '60' if LONG else '10'], 8)
+        """All QPs of an end, which share an SRQ, move as one."""
+        self.under(['ib_send_bw', '-d', 'uroce0', '-q', '8', '--use-srq', '-b', '-D', '60' if LONG else '10'], 8)
 
     def test_xrc(self):
         """So do all targets of a domain, with its SRQs. The QPs that send move one by one."""

@@ -8,7 +8,7 @@
 static void
 hold(struct transport *tp, const struct qp *qp, uint16_t port, struct rte_mbuf *m, bool trusted)
 {
-	if (tp->held.n == tp->c.limits.held_packets) {
+	if (tp->held->n == tp->c.limits.held_packets) {
 		MARK("packets of a QP on its way find no room");
 		tp->counters.rx_moving_dropped++;
 		rte_pktmbuf_free(m);
@@ -16,21 +16,21 @@ hold(struct transport *tp, const struct qp *qp, uint16_t port, struct rte_mbuf *
 	}
 	tp->counters.rx_moving_held++;
 	m->port = port;
-	tp->held.e[tp->held.n++] = (struct tp_held){ .m = m, .qp = qp, .port = port, .trusted = trusted };
+	tp->held->e[tp->held->n++] = (struct tp_held){ .m = m, .qp = qp, .port = port, .trusted = trusted };
 }
 
 void
 held_forward(struct transport *tp)
 {
-	uint32_t n = tp->held.n;
+	uint32_t n = tp->held->n;
 
-	tp->held.n = 0;
+	tp->held->n = 0;
 	for (uint32_t i = 0; i < n; i++) {
-		const struct tp_held *h = &tp->held.e[i];
+		const struct tp_held *h = &tp->held->e[i];
 		const struct transport *to = qp_transport(h->qp);
 
 		if (to == NULL) {
-			tp->held.e[tp->held.n++] = *h;
+			tp->held->e[tp->held->n++] = *h;
 			continue;
 		}
 		tp->counters.rx_handoff++;
@@ -47,16 +47,28 @@ held_or_handoff(struct transport *tp, const struct qp *qp, uint16_t port, struct
 		hold(tp, qp, port, m, trusted);
 		return;
 	}
-	if (unlikely(tp->held.n != 0))
+	if (unlikely(tp->held->n != 0))
 		held_forward(tp);
 	tp->counters.rx_handoff++;
 	tp->c.handoff(tp->c.arg, to->c.engine, port, m, trusted);
 }
 
-void
-held_drop(struct tp_held_list *l)
+struct tp_held_list *
+held_create(void)
 {
+	struct tp_held_list *l = malloc(sizeof(*l));
+
+	if (l != NULL)
+		l->n = 0;
+	return l;
+}
+
+void
+held_destroy(struct tp_held_list *l)
+{
+	if (l == NULL)
+		return;
 	for (uint32_t i = 0; i < l->n; i++)
 		rte_pktmbuf_free(l->e[i].m);
-	l->n = 0;
+	free(l);
 }

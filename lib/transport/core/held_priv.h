@@ -27,7 +27,9 @@ qp_transport(const struct qp *qp)
 void held_or_handoff(struct transport *tp, const struct qp *qp, uint16_t port, struct rte_mbuf *m, bool trusted);
 /** Hand over what is held for QPs that have arrived; the rest stays. */
 void held_forward(struct transport *tp);
-/** Drop all. */
-void held_drop(struct tp_held_list *l);
+/** [any] @return an empty list; NULL: no memory. */
+struct tp_held_list *held_create(void);
+/** [any] Drop all that it has, and free it. @param l  Or NULL. */
+void held_destroy(struct tp_held_list *l);
 
 #endif /* UROCE_TP_HELD_H */

@@ -472,7 +472,7 @@ struct transport {
 	TAILQ_HEAD(, tp_copy) blocked;   /**< of QPs with received packets whose copies could not begin */
 	TAILQ_HEAD(, tp_copy_job) copies; /**< those for which QPs wait, the oldest first */
 	struct tp_diag *diag;            /**< log of rare events */
-	struct tp_held_list held;        /**< packets for QPs that are on their way (core/held_priv.h) */
+	struct tp_held_list *held;       /**< packets for QPs that are on their way (core/held_priv.h) */
 	struct tp_locals *locals;        /**< packets by reference (core/local_priv.h), or NULL: the transport has none */
 	struct tp_txvec loop;
 	struct tp_txvec tx[];

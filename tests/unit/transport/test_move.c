@@ -9,11 +9,12 @@
 
 enum { QPS = 2, MTU = 1024, DEPTH = 16, XRCD = 3, SRQN = 0x120005, SRQN2 = 0x340006, PSN = 100 };
 
-/* Two QPs of host 0, each with a peer at host 1; the peers receive from SRQs. Host 1 has a second transport. */
+/* Two QPs of host 0, each with a peer at host 1; the peers receive from SRQs. Host 1 has two transports in place of its own. */
 struct group {
 	struct pair *p;
 	struct host *h;
-	struct transport *first, *second;
+	struct transport *own, *first, *second;
+	unsigned int limit_events;
 	struct end *a[QPS], *b[QPS];
 	struct end_srq *s[2];
 	uint32_t nb_srqs;
@@ -22,17 +23,38 @@ struct group {
 };
 
 static void
+count_event(void *arg, const struct tp_event *ev)
+{
+	struct group *g = arg;
+
+	g->limit_events += ev->type == UROCE_EVENT_SRQ_LIMIT_REACHED;
+}
+
+static void
+hand_over(void *arg, unsigned int engine, uint16_t port, struct rte_mbuf *m, bool trusted)
+{
+	fail_msg("a packet for engine %u is handed over", engine);
+}
+
+static struct transport *
+transport_new(struct group *g, unsigned int engine, const struct tp_pool_sizes *pools)
+{
+	const struct transport_config c = { .nb_ports = 1, .engine = engine, .ports[0] = { .features = TP_FEATURES_ALL }, .sh = g->h->sh,
+					    .pools = *pools, .event = count_event, .handoff = hand_over, .arg = g };
+	struct transport *tp = transport_create(&c);
+
+	assert_non_null(tp);
+	return tp;
+}
+
+static void
 up(struct group *g, bool xrc, const struct tp_pool_sizes *second)
 {
-	struct transport_config c = { .nb_ports = 1, .engine = 1, .ports[0] = { .features = TP_FEATURES_ALL } };
-
 	*g = (struct group){ .p = pair_new() };
 	g->h = &g->p->h[1];
-	g->first = g->h->tp;
-	c.sh = g->h->sh;
-	c.pools = *second;
-	g->second = transport_create(&c);
-	assert_non_null(g->second);
+	g->own = g->h->tp;
+	g->h->tp = g->first = transport_new(g, 0, &(struct tp_pool_sizes){ 0 });
+	g->second = transport_new(g, 1, second);
 	g->buf = calloc(1, BUF);
 	g->amr = host_mr(&g->p->h[0], g->buf, BUF, ACCESS_ALL);
 	g->mr = host_mr(g->h, g->buf, BUF, ACCESS_ALL);
@@ -59,7 +81,9 @@ down(struct group *g)
 	mr_destroy(g->p->h[0].sh.mrs, g->amr);
 	mr_destroy(g->h->sh.mrs, g->mr);
 	free(g->buf);
-	transport_destroy(g->h->tp == g->first ? g->second : g->first);
+	transport_destroy(g->first);
+	transport_destroy(g->second);
+	g->h->tp = g->own;
 	pair_free(g->p);
 }
 
@@ -160,7 +184,7 @@ messages_of_an_srq_that_are_half_received_go_on(void **state)
 	for (uint32_t i = 0; i < QPS; i++)
 		message_has_come(&g, i);
 	/* It was told before they moved, and isn't told again. */
-	assert_int_equal(host_events(g.h, UROCE_EVENT_SRQ_LIMIT_REACHED), 1);
+	assert_int_equal(g.limit_events, 1);
 	assert_int_equal(srq_limit(g.s[0]->srq), 0);
 	down(&g);
 }
@@ -201,16 +225,77 @@ one_that_copies_keeps_all_of_its_group(void **state)
 	struct qp_move *m;
 	struct group g;
 
-	up(&g, false, &(struct tp_pool_sizes){ 0 });
-	m = move_new(&g);
+	up(&g, false, &(struct tp_pool_sizes){ .sge_blocks = QPS });
+	post_receives(&g);
+	for (int i = 0; i < QPS; i++)
+		packet_comes(&g, i, WIRE_OP_SEND_FIRST, PSN, (uint8_t)(1 + 10 * i));
 	for (int i = 0; i < QPS; i++) {
+		m = move_new(&g);
+		assert_int_equal(qp_move_check(m, g.first, g.p->now), EAGAIN);
+		assert_int_equal(qp_move_reserve(m), 0);
 		g.b[i]->qp->copy = &busy;
 		assert_int_equal(qp_move_check(m, g.first, g.p->now), EBUSY);
 		g.b[i]->qp->copy = NULL;
 		all_are_at(&g, g.first);
+		/* All that was reserved is given back, and can be reserved again. */
+		qp_move_destroy(m);
 	}
+	m = move_new(&g);
+	assert_int_equal(qp_move_check(m, g.first, g.p->now), EAGAIN);
+	assert_int_equal(qp_move_reserve(m), 0);
 	assert_int_equal(qp_move_check(m, g.first, g.p->now), 0);
 	complete(&g, m);
+	down(&g);
+}
+
+static void
+write_comes(struct group *g, int i, uint32_t psn)
+{
+	const struct wire_bth b = { .opcode = WIRE_OP_WRITE_ONLY, .psn = psn & 0xffffff, .migreq = true };
+	uint8_t after[WIRE_RETH_BYTES + 4] = { 0 };
+
+	wire_put_reth(after, ADDR(g->buf), g->mr->key, 4);
+	pair_inject(g->p, g->b[i], &b, after, sizeof(after));
+}
+
+static uint32_t
+expected_psn(const struct group *g, int i)
+{
+	struct uroce_qp_attr a;
+
+	qp_query(g->b[i]->qp, &a);
+	return a.rq_psn;
+}
+
+/** As many as the peers of 16 QPs send without an acknowledgement: in order, and one more is counted. */
+static void
+packets_that_come_meanwhile_are_held(void **state)
+{
+	const uint32_t each = TP_HELD / QPS;
+	struct qp_move *m;
+	struct group g;
+
+	assert_int_equal(TP_HELD, 16 * TP_CWND_MAX);
+	up(&g, false, &(struct tp_pool_sizes){ 0 });
+	m = move_new(&g);
+	assert_int_equal(qp_move_check(m, g.first, g.p->now), 0);
+	qp_move_leave(m, g.first);
+	for (uint32_t k = 0; k < each; k++)
+		for (int i = 0; i < QPS; i++)
+			write_comes(&g, i, PSN + k);
+	assert_int_equal(transport_counters(g.first)->rx_moving_held, TP_HELD);
+	assert_int_equal(transport_counters(g.first)->rx_moving_dropped, 0);
+	write_comes(&g, 0, PSN + each);
+	assert_int_equal(transport_counters(g.first)->rx_moving_dropped, 1);
+	qp_move_take_held(m, g.first);
+	qp_move_arrive(m, g.p->now);
+	qp_move_run_held(m, g.p->now);
+	qp_move_destroy(m);
+	g.h->tp = g.second;
+	for (int i = 0; i < QPS; i++)
+		assert_int_equal(expected_psn(&g, i), PSN + each);
+	assert_int_equal(transport_counters(g.second)->out_of_sequence, 0);
+	pair_settle(g.p);
 	down(&g);
 }
 
@@ -269,6 +354,7 @@ main(void)
 		cmocka_unit_test(messages_of_an_srq_that_are_half_received_go_on),
 		cmocka_unit_test(pool_that_has_too_few_for_a_group_keeps_all_of_it),
 		cmocka_unit_test(one_that_copies_keeps_all_of_its_group),
+		cmocka_unit_test(packets_that_come_meanwhile_are_held),
 		cmocka_unit_test(xrc_srqs_are_found_where_the_targets_are),
 		cmocka_unit_test(destroyed_xrc_srq_is_freed_with_a_target_that_has_moved),
 	};
