@@ -189,6 +189,19 @@ note_held(struct sim_world *w, struct sim_ep *ep, const struct sim_moving *v, co
 	}
 }
 
+/* What there is of a list, which has room for far more. */
+static struct tp_held_list *
+held_copy(const struct tp_held_list *l)
+{
+	size_t bytes = offsetof(struct tp_held_list, e) + l->n * sizeof(l->e[0]);
+	struct tp_held_list *copy = malloc(bytes);
+
+	if (copy == NULL)
+		abort();
+	memcpy(copy, l, bytes);
+	return copy;
+}
+
 static void
 arrive(struct sim_world *w, struct sim_ep *ep)
 {
@@ -221,10 +234,7 @@ next_step(struct sim_world *w, struct sim_ep *ep)
 	switch ((enum step)v->step) {
 	case STEP_LEFT:
 		endpoint_drain(w, ep, v->from);
-		v->held = malloc(sizeof(*v->held));
-		if (v->held == NULL)
-			abort();
-		*v->held = *v->from->tp->held;
+		v->held = held_copy(v->from->tp->held);
 		qp_move_take_held(v->m, v->from->tp);
 		endpoint_end_turn(w, ep, v->from);
 		v->step = STEP_TAKEN;
