@@ -287,7 +287,7 @@ end_msg(struct engine *e, void *arg, uint64_t now_ns)
 {
 	struct move *v = arg;
 
-	qp_move_destroy(v->m);
+	qp_move_end(v->m);
 	return 0;
 }
 
@@ -368,6 +368,7 @@ engine_move_qps(struct engine *from, struct engine *to, const struct engine_grou
 	/* What has rung for a QP that is back at home has been passed on to its former engine before forward_msg(). */
 	if (v.m != NULL)
 		engine_call(to, end_msg, &v);
+	qp_move_destroy(v.m);
 	for (unsigned int i = 0; i < g->nb_qps && v.spare != NULL; i++)
 		free(v.spare[i]);
 	free(v.spare);

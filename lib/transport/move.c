@@ -359,13 +359,18 @@ qp_move_pause(const struct qp_move *m)
 }
 
 void
+qp_move_end(struct qp_move *m)
+{
+	UROCE_ASSERT(m->left == m->arrived && m->held->n == 0);
+	for (uint32_t i = 0; i < m->nb_qps; i++)
+		give_back(m->to, &m->qps[i]);
+}
+
+void
 qp_move_destroy(struct qp_move *m)
 {
 	if (m == NULL)
 		return;
-	UROCE_ASSERT(m->left == m->arrived);
-	for (uint32_t i = 0; i < m->nb_qps; i++)
-		give_back(m->to, &m->qps[i]);
 	held_destroy(m->held);
 	free(m->srqs);
 	free(m);

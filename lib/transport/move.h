@@ -69,7 +69,9 @@ bool qp_is_at(const struct qp *qp, const struct transport *tp);
 int qp_engine_now(const struct qp *qp);
 /** [engine of @p to] @return for how long the QPs did nothing, ns; 0: they have not moved. */
 uint64_t qp_move_pause(const struct qp_move *m);
-/** [engine of @p to] End a move, which has not begun or is complete. */
+/** [engine of @p to] End a move, which has not begun or is complete: give back what was reserved and is not needed. */
+void qp_move_end(struct qp_move *m);
+/** [any] Free a move that has ended, or that was only created. @param m  Or NULL. */
 void qp_move_destroy(struct qp_move *m);
 
 #endif /* UROCE_TRANSPORT_MOVE_H */

@@ -140,6 +140,7 @@ leave(struct sim_world *w, struct sim_ep *ep, struct sim_qp *q)
 	if (rc != 0) {
 		if (rc == EAGAIN || (rc == ENOMEM && !may_lack(w)))
 			sim_fail(w, "QP %u can't move: %d", q->id, rc);
+		qp_move_end(v->m);
 		qp_move_destroy(v->m);
 		endpoint_end_turn(w, ep, v->from);
 		return;
@@ -245,6 +246,7 @@ next_step(struct sim_world *w, struct sim_ep *ep)
 		break;
 	default:
 		transport_held_forward(v->from->tp);
+		qp_move_end(v->m);
 		qp_move_destroy(v->m);
 		v->m = NULL;
 		v->step = STEP_NONE;

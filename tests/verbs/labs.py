@@ -94,6 +94,17 @@ class TestLab(pairs.Lab):
             time.sleep(REST_SECONDS)
         return now
 
+    def reload(self, host, key, value):
+        """Have the daemon read another configuration, with this value of a key of its port; without a value the key isn't there."""
+        path = os.path.join(self.hosts[host]['dir'], 'uroced.conf')
+        with open(path, encoding='utf-8') as f:
+            lines = [line for line in f.read().splitlines() if line.split('=')[0].strip() != key]
+        at = lines.index('[port uroce0]') + 1
+        lines[at:at] = [f'{key} = {value}'] if value else []
+        with open(path, 'w', encoding='utf-8') as f:
+            f.write('\n'.join(lines) + '\n')
+        os.kill(self.pid(host), signal.SIGHUP)
+
     def restart(self):
         lab_command('down', '--name', self.name)
         self._up(self.name)

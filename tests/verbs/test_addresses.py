@@ -5,7 +5,6 @@
 import json
 import os
 import re
-import signal
 import socket
 import struct
 import subprocess
@@ -76,15 +75,8 @@ class Lab(unittest.TestCase):
     def reload(self, host, addresses):
         """Configure other addresses; '': all of the interface. @return why that was refused, or ''"""
         entry = self.lab.hosts[host]
-        path = os.path.join(entry['dir'], 'uroced.conf')
-        with open(path, encoding='utf-8') as f:
-            lines = [line for line in f.read().splitlines() if not line.startswith('addresses')]
-        at = lines.index('[port uroce0]') + 1
-        lines[at:at] = [f'addresses = {addresses}'] if addresses else []
-        with open(path, 'w', encoding='utf-8') as f:
-            f.write('\n'.join(lines) + '\n')
         before = ask(self.lab.data, entry, '/uroce/config')
-        os.kill(self.lab.pid(host), signal.SIGHUP)
+        self.lab.reload(host, 'addresses', addresses)
         self.wait(lambda: self.reloads(host) > before['reloads'] + before['refused'])
         return ''.join(ask(self.lab.data, entry, '/uroce/config')['error'])
 

@@ -5,7 +5,6 @@
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -74,15 +73,8 @@ class Lab(unittest.TestCase):
     def reload(self, host, mtu):
         """Configure another MTU; None: the device's own."""
         entry = self.lab.hosts[host]
-        path = os.path.join(entry['dir'], 'uroced.conf')
-        with open(path, encoding='utf-8') as f:
-            lines = [line for line in f.read().splitlines() if not line.startswith('mtu')]
-        at = lines.index('[port uroce0]') + 1
-        lines[at:at] = [f'mtu = {mtu}'] if mtu else []
-        with open(path, 'w', encoding='utf-8') as f:
-            f.write('\n'.join(lines) + '\n')
         before = ask(self.lab.data, entry, '/uroce/config')['reloads']
-        os.kill(self.lab.pid(host), signal.SIGHUP)
+        self.lab.reload(host, 'mtu', mtu)
         self.wait(lambda: ask(self.lab.data, entry, '/uroce/config')['reloads'] > before)
 
     def refused(self, path_mtu, active, ip_mtu):

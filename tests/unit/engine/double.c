@@ -369,7 +369,14 @@ qp_move_pause(const struct qp_move *m)
 }
 
 void
-qp_move_destroy(struct qp_move *m)
+qp_move_end(struct qp_move *m)
 {
 	abort();
+}
+
+void
+qp_move_destroy(struct qp_move *m)
+{
+	if (m != NULL)
+		abort();
 }

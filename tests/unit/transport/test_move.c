@@ -120,6 +120,7 @@ complete(struct group *g, struct qp_move *m)
 	assert_true(qp_move_may_arrive(m, g->p->now));
 	qp_move_arrive(m, g->p->now);
 	qp_move_run_held(m, g->p->now);
+	qp_move_end(m);
 	qp_move_destroy(m);
 	all_are_at(g, g->second);
 	g->h->tp = g->second;
@@ -203,6 +204,7 @@ pool_that_has_too_few_for_a_group_keeps_all_of_it(void **state)
 	assert_int_equal(qp_move_check(m, g.first, g.p->now), EAGAIN);
 	assert_int_equal(qp_move_reserve(m), ENOMEM);
 	assert_int_equal(qp_move_check(m, g.first, g.p->now), EAGAIN);
+	qp_move_end(m);
 	qp_move_destroy(m);
 	all_are_at(&g, g.first);
 	packet_comes(&g, 0, WIRE_OP_SEND_LAST, PSN + 1, 2);
@@ -238,6 +240,7 @@ one_that_copies_keeps_all_of_its_group(void **state)
 		g.b[i]->qp->copy = NULL;
 		all_are_at(&g, g.first);
 		/* All that was reserved is given back, and can be reserved again. */
+		qp_move_end(m);
 		qp_move_destroy(m);
 	}
 	m = move_new(&g);
@@ -290,6 +293,7 @@ packets_that_come_meanwhile_are_held(void **state)
 	qp_move_take_held(m, g.first);
 	qp_move_arrive(m, g.p->now);
 	qp_move_run_held(m, g.p->now);
+	qp_move_end(m);
 	qp_move_destroy(m);
 	g.h->tp = g.second;
 	for (int i = 0; i < QPS; i++)

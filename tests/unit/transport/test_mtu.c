@@ -205,6 +205,7 @@ move(struct rig *r, struct transport *from, struct transport *to)
 	/* While it is on its way it is nobody's. */
 	assert_int_equal(transport_follow_mtu(from, 0, 0, qp_table_slots(r->p->h[0].sh.qps)), 0);
 	qp_move_arrive(m, r->p->now);
+	qp_move_end(m);
 	qp_move_destroy(m);
 }
 

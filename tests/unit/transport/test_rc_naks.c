@@ -289,6 +289,15 @@ rnr_nak_after_the_retransmission_uses_up_a_retry(void **state)
 	rig_down(&r);
 }
 
+static void
+refuse_two_sends(struct rig *r)
+{
+	rig_up(r, NULL, &one_rnr_retry);
+	rig_send(r, 1, 0, 100);
+	rig_send(r, 2, 100, 100);
+	pair_settle(r->p);
+}
+
 /* A request that was refused was executed since, and the next one is refused: its wait is one of its own. */
 static void
 rnr_nak_for_a_later_request_begins_a_wait_of_its_own(void **state)
@@ -296,10 +305,7 @@ rnr_nak_for_a_later_request_begins_a_wait_of_its_own(void **state)
 	struct rig r;
 	uint32_t psn;
 
-	rig_up(&r, NULL, &one_rnr_retry);
-	rig_send(&r, 1, 0, 100);
-	rig_send(&r, 2, 100, 100);
-	pair_settle(r.p);
+	refuse_two_sends(&r);
 	psn = r.a->qp->req.psn_una;
 	pair_advance(r.p, RNR_NS / 2);
 	inject_rnr_nak(&r, psn + 1, RNR_CODE);
@@ -316,10 +322,7 @@ rnr_nak_for_a_later_request_makes_the_wait_no_shorter(void **state)
 	struct rig r;
 	uint64_t until;
 
-	rig_up(&r, NULL, &one_rnr_retry);
-	rig_send(&r, 1, 0, 100);
-	rig_send(&r, 2, 100, 100);
-	pair_settle(r.p);
+	refuse_two_sends(&r);
 	until = r.a->qp->loss.deadline_ns;
 	inject_rnr_nak(&r, r.a->qp->req.psn_una + 1, SHORT_CODE);
 	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);

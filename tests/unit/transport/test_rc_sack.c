@@ -13,6 +13,21 @@ say(struct rig *r, uint32_t psn, uint64_t bits)
 	hand_sack_inject(r, &s, psn);
 }
 
+/* Selective repeat is on, and four WRITEs of a packet each are sent and lost, as is all that follows. @return the first one's PSN. */
+static uint32_t
+lose_four_writes(struct rig *r, struct loss *l)
+{
+	uint32_t psn;
+
+	find_each_other(r, l);
+	*l = (struct loss){ .from = 0, .opcode = -1, .count = UINT32_MAX };
+	psn = r->a->qp->req.psn_next;
+	for (uint32_t i = 0; i < 4; i++)
+		rig_write(r, 2 + i, 16 * KIB + i * KIB, KIB);
+	pair_settle(r->p);
+	return psn;
+}
+
 /* The one exception to that a SACK says for ever: what comes next could not be executed after all. */
 static void
 what_a_sack_takes_back_is_sent_again(void **state)
@@ -21,12 +36,7 @@ what_a_sack_takes_back_is_sent_again(void **state)
 	struct rig r;
 	uint32_t psn;
 
-	find_each_other(&r, &l);
-	l = (struct loss){ .from = 0, .opcode = -1, .count = UINT32_MAX };
-	psn = r.a->qp->req.psn_next;
-	for (uint32_t i = 0; i < 4; i++)
-		rig_write(&r, 2 + i, 16 * KIB + i * KIB, KIB);
-	pair_settle(r.p);
+	psn = lose_four_writes(&r, &l);
 	r.p->lose = NULL;
 	say(&r, wire_psn_add(psn, WIRE_PSN_MASK), 1 << 1 | 1 << 2);
 	pair_settle(r.p);
@@ -63,12 +73,7 @@ what_was_sent_before_a_retransmission_says_nothing_of_it(void **state)
 	struct rig r;
 	uint32_t psn;
 
-	find_each_other(&r, &l);
-	l = (struct loss){ .from = 0, .opcode = -1, .count = UINT32_MAX };
-	psn = r.a->qp->req.psn_next;
-	for (uint32_t i = 0; i < 4; i++)
-		rig_write(&r, 2 + i, 16 * KIB + i * KIB, KIB);
-	pair_settle(r.p);
+	psn = lose_four_writes(&r, &l);
 	assert_int_equal(times_sent(&r, psn), 1);
 	say(&r, wire_psn_add(psn, WIRE_PSN_MASK), 1 << 1);
 	pair_settle(r.p);
