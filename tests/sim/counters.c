@@ -115,6 +115,7 @@ check_counters(struct sim_world *w)
 		Z(rx_bad_length), Z(rx_icrc_encapsulated), Z(rx_wrong_service), Z(rx_bad_response), Z(rx_mad_length),
 	};
 	static const struct must_be_zero one_partition[] = { Z(rx_bad_pkey) };
+	static const struct must_be_zero same_mtu[] = { Z(tx_too_long) };
 	static const struct must_be_zero nothing_lost[] = { Z(local_ack_timeout_err), Z(retry_exceeded_err) };
 	static const struct must_be_zero same_peer[] = { Z(rx_bad_address) };
 	static const struct must_be_zero in_order[] = {
@@ -159,6 +160,8 @@ check_counters(struct sim_world *w)
 		CHECK_ZERO(w, reliable);
 	if (!(w->cfg.faults & SIM_F_PLANT_REMOTE) && w->nb_groups == 0)
 		CHECK_ZERO(w, right_qkey);
+	if (!(w->cfg.faults & SIM_F_PARTITION))
+		CHECK_ZERO(w, same_mtu);
 	if (!(w->cfg.faults & SIM_F_ENGINES))
 		CHECK_ZERO(w, one_engine);
 	if (!(w->cfg.faults & SIM_F_NO_MBUF))

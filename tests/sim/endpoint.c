@@ -112,6 +112,7 @@ port_flush(struct sim_world *w, struct sim_ep *ep, struct sim_engine *e, uint16_
 		take = 0;
 	for (i = 0; i < take; i++) {
 		tally_sent(e, v->pkts[i]);
+		mtus_check(w, ep, port, v->pkts[i]);
 		link_send(w, ep->id, port, v->pkts[i]);
 	}
 	v->n -= take;
@@ -222,6 +223,7 @@ endpoint_turn(struct sim_world *w, struct sim_ep *ep)
 			world_run_at(w, ep->id, ep->dark_until);
 		return;
 	}
+	mtus_turn(w, ep);
 	for (e = ep->engines; e < ep->engines + ep->nb_engines; e++) {
 		packets += ep_receive(w, ep, e, &e->rx, false);
 		packets += ep_receive(w, ep, e, &e->loop, true);
@@ -378,6 +380,7 @@ endpoint_create(struct sim_world *w, uint32_t id)
 	ep->copied_end = &ep->copied;
 	restart_init(w, ep);
 	moves_init(w, ep);
+	mtus_init(w, ep);
 	local = rng_stream(w->cfg.seed, STREAM_LOCAL + id);
 	tc.by_reference = rng_one_in(&local, 2);
 	tc.copy = rng_one_in(&ep->copy_rng, 4) ? NULL : on_copy;

@@ -339,6 +339,11 @@ MUTATIONS = [Mutation(*m) for m in (
      '\tif (srq->xrcd != 0)\n\t\tLIST_INSERT_HEAD(&tp->xrc_srqs[srq_bucket(srq->srqn)], srq, link);\n', ''),
     ('move-old-sges', 'transport/move.c', 'a receive of an SRQ has its SGEs in the former engine\'s memory', '\t\tqp->rcv.rwqe.sge = item;\n', '\t\t(void)item;\n'),
     ('move-asks-the-first', 'transport/move.c', 'of a group only the first QP is asked whether copies are under way', 'if (b->qp->copy != NULL) {', 'if (i == 0 && b->qp->copy != NULL) {'),
+    # MTUs that change.
+    ('mtu-not-heeded', 'transport/path/path.c', 'a port\'s MTU becomes smaller, and its QPs don\'t notice',
+     '\t\tpath->detour |= DETOUR_MTU;\n', '\t\t;\n'),
+    ('mtu-for-good', 'transport/path/path.c', 'packets are dropped after the MTU is large enough again', '\tpath->detour &= (uint8_t)~DETOUR_MTU;\n', ''),
+    ('mtu-loses-mbuf', 'transport/core/tx.c', 'a packet that is too long is never given back', '\ttp_mbuf_put(tp, o->m);\n\to->m = NULL;\n', '\t(void)tp;\n\to->m = NULL;\n'),
     # GSI.
     ('mad-any-length', 'transport/svc/gsi.c', 'MADs of any length', 'if (p->payload_bytes != TP_MAD_BYTES) {', 'if (p->payload_bytes > TP_MAD_BYTES) {'),
     ('mad-any-qkey', 'transport/svc/gsi.c', 'MADs of any Q_Key', 'off_deth) != WIRE_QKEY_GSI) {', 'off_deth) == 0) {'),

@@ -418,6 +418,14 @@ struct sim_moving {
 	struct tp_held_list *held;   /**< for the model: what its former engine held */
 };
 
+/** A port whose MTU is smaller than its QPs' for a while. */
+struct sim_mtu {
+	struct rng rng;
+	uint64_t change_ns;          /**< when it becomes smaller, or large enough again */
+	uint32_t ip_mtu;             /**< 0: it is large enough */
+	uint16_t port;
+};
+
 struct sim_ep {
 	struct sim_world *w;
 	uint32_t id;
@@ -455,6 +463,7 @@ struct sim_ep {
 	uint32_t restarts;           /**< so far */
 	bool restarting;             /**< as soon as no copy is under way */
 	struct sim_moving move;
+	struct sim_mtu mtu;
 	uint64_t dark_until;         /**< its daemon was replaced: until then it makes no turn, and packets to it are lost */
 	uint64_t tx_blocked_until;   /**< the NIC takes no packets until then */
 	uint32_t errors[UROCE_WC_GENERAL_ERR + 1]; /**< that its programs were told of, by status */

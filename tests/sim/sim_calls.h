@@ -41,6 +41,13 @@ void endpoint_drain(struct sim_world *w, struct sim_ep *ep, struct sim_engine *e
 /** Packets that nobody will see. */
 void burst_free(struct sim_burst *b);
 
+/* mtus.c */
+void mtus_init(struct sim_world *w, struct sim_ep *ep);
+/** A turn of an endpoint begins: one of its ports may have another MTU from now on. */
+void mtus_turn(struct sim_world *w, struct sim_ep *ep);
+/** A packet leaves by a port. */
+void mtus_check(struct sim_world *w, const struct sim_ep *ep, uint16_t port, const struct rte_mbuf *m);
+
 /* moves.c */
 void moves_init(struct sim_world *w, struct sim_ep *ep);
 /** A turn of an endpoint is over: a QP may begin to move, or goes a step further. @return whether one is on its way. */
