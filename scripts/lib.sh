@@ -8,8 +8,8 @@ UROCE_BUILD=$(realpath -m -- "${UROCE_BUILD:-$UROCE_ROOT/build}")
 # All Debian packages that scripts need: to build, to run a lab with Debian's own verbs programs, to test.
 UROCE_PACKAGES_BUILD="gcc libc6-dev pkg-config meson ninja-build clang libdpdk-dev libisal-dev libbsd-dev libbpf-dev
 	libelf-dev libedit-dev libmnl-dev libseccomp-dev libcmocka-dev libibverbs-dev librdmacm-dev libjson-c-dev libsmartcols-dev libncurses-dev"
-UROCE_PACKAGES_RUN="python3 iproute2 ethtool ibverbs-utils perftest"
-UROCE_PACKAGES_TEST="tshark strace rdmacm-utils ucx-utils python3-pyverbs python3-jsonschema python3-pexpect llvm libclang-rt-dev make procps zsh mandoc
+UROCE_PACKAGES_RUN="python3 iproute2 ethtool ibverbs-utils perftest procps"
+UROCE_PACKAGES_TEST="tshark strace rdmacm-utils ucx-utils python3-pyverbs python3-jsonschema python3-pexpect llvm libclang-rt-dev make zsh mandoc
 	openmpi-bin libopenmpi-dev python3-yaml"
 # What some tests, and the plots of `scripts/bench --report` and `uroce-lab report`, need: the tests are skipped without. So are the rows of
 # docs/programs.md for which nothing is installed.
