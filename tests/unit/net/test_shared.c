@@ -23,7 +23,6 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -34,10 +33,9 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 
-#include "net/net_priv.h"
+#include "util.h"
 
 enum { EXIT_SKIP = 77, BURST = 32, PACKETS = 50, OTHER_PORT = 4792, TCP_PORT = 5000, TCP_BYTES = 4 << 20 };
-#define SECOND_NS UINT64_C(1000000000)
 
 static struct {
 	bool xdp;
@@ -53,15 +51,6 @@ static struct {
 
 static const uint8_t ip_b[4] = { 198, 18, 0, 2 };
 static const uint8_t ip6_b[16] = { 0xfd, 0, 0, 0x18, [15] = 2 };
-
-static uint64_t
-now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * SECOND_NS + (uint64_t)ts.tv_nsec;
-}
 
 static void
 enter(int host)
@@ -350,22 +339,6 @@ port_sends_up_to_its_largest_roce_frame(void **state)
 		assert_int_equal(data[0], 0x5a);
 	}
 	close(fd);
-}
-
-struct outcome {
-	unsigned int calls;
-	int status;
-	uint8_t mac[6];
-};
-
-static void
-done(void *arg, int status, const uint8_t mac[6])
-{
-	struct outcome *o = arg;
-
-	o->calls++;
-	o->status = status;
-	memcpy(o->mac, mac, 6);
 }
 
 /** Resolve from GID @p sgid and wait. @return status. */
