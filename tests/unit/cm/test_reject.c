@@ -338,13 +338,11 @@ a_peer_that_has_forgotten_a_connection_says_so_and_gets_in(void **state)
 static void
 a_peer_that_does_not_answer_has_forgotten_the_connection(void **state)
 {
-	struct rig *r = rig_new(NULL);
+	struct cm_conn *a, *b;
+	struct rig *r = rig_new_established(&a, &b);
 	unsigned int probes = 0;
-	struct cm_conn *b;
 	struct cm_msg m;
 
-	rig_listen(r);
-	rig_establish(r, &b);
 	rig_connect(r);
 	rig_deliver(&r->a);
 	assert_int_equal(sent(r, 0, &m), CM_ATTR_REJ);
@@ -364,12 +362,10 @@ a_peer_that_does_not_answer_has_forgotten_the_connection(void **state)
 static void
 a_connection_whose_QP_has_failed_ends_at_once(void **state)
 {
-	struct rig *r = rig_new(NULL);
-	struct cm_conn *b;
+	struct cm_conn *a, *b;
+	struct rig *r = rig_new_established(&a, &b);
 	struct cm_msg m;
 
-	rig_listen(r);
-	rig_establish(r, &b);
 	cm_conn_set_owner(b, r);
 	r->qp_gone = true;
 	rig_connect(r);
@@ -402,20 +398,17 @@ a_QP_in_TimeWait_is_stale_and_free_afterwards(void **state)
 static void
 a_REP_with_a_QP_that_is_connected_is_rejected_as_stale(void **state)
 {
-	struct rig *r = rig_new(NULL);
-	struct cm_accept_param p = rig_accept_param(r);
+	struct cm_conn *a, *b, *a2, *b2;
+	struct rig *r = rig_new_established(&a, &b);
 	struct cm_connect_param cp = rig_connect_param(r);
 	const struct rig_event *ev;
-	struct cm_conn *a, *b, *a2, *b2;
 	struct cm_msg m;
 
-	rig_listen(r);
-	a = rig_establish(r, &b);
 	cp.qpn = RIG_QPN_A + 1;
 	a2 = cm_connect(r->a.cm, &cp, r->now);
 	rig_deliver(&r->a);
 	b2 = rig_expect(&r->b, CM_EV_REQUEST)->ev.conn;
-	cm_accept(b2, &p, r->now); /* the same QP again */
+	rig_accept(r, b2); /* the same QP again */
 	rig_deliver(&r->b);
 	ev = rig_expect(&r->a, CM_EV_REJECTED);
 	assert_ptr_equal(ev->ev.conn, a2);
@@ -439,7 +432,6 @@ a_REP_with_the_QP_of_a_failed_connection_ends_it(void **state)
 {
 	struct cm_conn *a, *b;
 	struct rig *r = rig_new_established(&a, &b);
-	struct cm_accept_param p = rig_accept_param(r);
 	struct cm_connect_param cp = rig_connect_param(r);
 	struct cm_msg m;
 
@@ -448,7 +440,7 @@ a_REP_with_the_QP_of_a_failed_connection_ends_it(void **state)
 	cp.qpn = RIG_QPN_A + 1;
 	cm_connect(r->a.cm, &cp, r->now);
 	rig_deliver(&r->a);
-	cm_accept(rig_expect(&r->b, CM_EV_REQUEST)->ev.conn, &p, r->now);
+	rig_accept(r, rig_expect(&r->b, CM_EV_REQUEST)->ev.conn);
 	rig_deliver(&r->b);
 	assert_int_equal(cm_mad_decode(r->a.out[0].mad, CM_MAD_BYTES, &m), CM_MAD_OK);
 	assert_int_equal(m.rej.reason, CM_REJ_STALE_CONN);
