@@ -86,18 +86,20 @@ moved_set(struct engine_session *s, uint32_t slot, struct qp *here, struct moved
 	return was;
 }
 
-struct unset {
+/** For set_msg(). */
+struct set {
 	struct engine_session *s;
 	uint32_t slot;
-	struct moved_qp *was;
+	struct moved_qp *q, *was; /**< of the slot; the one before it */
 };
 
+/** The QP of a slot isn't at home. */
 static int
-unset_msg(struct engine *e, void *arg, uint64_t now_ns)
+set_msg(struct engine *e, void *arg, uint64_t now_ns)
 {
-	struct unset *u = arg;
+	struct set *a = arg;
 
-	u->was = moved_set(u->s, u->slot, NULL, NULL);
+	a->was = moved_set(a->s, a->slot, NULL, a->q);
 	return 0;
 }
 
@@ -110,12 +112,12 @@ nothing_msg(struct engine *e, void *arg, uint64_t now_ns)
 void
 engine_session_forget_qp(struct engine *home, struct engine *at, struct engine_session *s, uint32_t slot)
 {
-	struct unset u = { .s = s, .slot = slot };
+	struct set a = { .s = s, .slot = slot };
 
-	engine_call(home, unset_msg, &u);
+	engine_call(home, set_msg, &a);
 	/* Its message may still be in the other mailbox, before this one. */
 	engine_call(at, nothing_msg, NULL);
-	free(u.was);
+	free(a.was);
 }
 
 struct table {
@@ -157,21 +159,6 @@ moved_new(struct qp *qp)
 	q->qp = qp;
 	q->msg = (struct engine_msg){ .fn = rung_msg, .arg = q };
 	return q;
-}
-
-struct set {
-	struct engine_session *s;
-	uint32_t slot;
-	struct moved_qp *q;
-};
-
-static int
-set_msg(struct engine *e, void *arg, uint64_t now_ns)
-{
-	struct set *a = arg;
-
-	moved_set(a->s, a->slot, NULL, a->q);
-	return 0;
 }
 
 int

@@ -169,6 +169,10 @@ ssize_t client_channel_send(const struct client_channel *ch, const struct ctl_co
 /** Fill in a BIND_MW slot, except its control word. @return 0 or EINVAL. */
 int client_put_bind(struct ring_sq_wqe *w, const struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info);
 
+/* ---- pd.c, for import.c ---- */
+/** Make a PD by @p c, CTL_PD_ALLOC or CTL_PD_IMPORT. @return NULL with errno set if there is no memory, or the daemon refuses. */
+struct ibv_pd *client_pd_new(struct ibv_context *context, struct client_call *c);
+
 /* ---- import.c, for device.c ---- */
 /** Free the PDs that were unimported while they were in use; the context is being closed. */
 void client_pds_left(struct client_ctx *ctx);

@@ -8,26 +8,11 @@
 CLIENT_EXPORT struct ibv_pd *
 ibv_import_pd(struct ibv_context *context, uint32_t handle)
 {
-	struct client_pd *pd = calloc(1, sizeof(*pd));
 	struct client_call c;
-	int err;
 
-	if (!pd || client_bounce_begin(pd)) {
-		free(pd);
-		return client_null(ENOMEM);
-	}
 	client_call_init(&c, CTL_PD_IMPORT);
 	c.req.handle.handle = handle;
-	err = client_call(to_ctx(context), &c);
-	if (err) {
-		client_bounce_end(pd);
-		free(pd);
-		return client_null(err);
-	}
-	pd->imported = true;
-	pd->pd.context = context;
-	pd->pd.handle = c.rsp.handle.handle;
-	return &pd->pd;
+	return client_pd_new(context, &c);
 }
 
 /* QPs that still use it go on doing so. Then it ends with the context. */

@@ -2,27 +2,35 @@
 /* Protection domains, parent domains and thread domains. */
 #include "verbs/client_priv.h"
 
-CLIENT_EXPORT struct ibv_pd *
-ibv_alloc_pd(struct ibv_context *context)
+struct ibv_pd *
+client_pd_new(struct ibv_context *context, struct client_call *c)
 {
 	struct client_pd *pd = calloc(1, sizeof(*pd));
-	struct client_call c;
 	int err;
 
 	if (!pd || client_bounce_begin(pd)) {
 		free(pd);
 		return client_null(ENOMEM);
 	}
-	client_call_init(&c, CTL_PD_ALLOC);
-	err = client_call(to_ctx(context), &c);
+	err = client_call(to_ctx(context), c);
 	if (err) {
 		client_bounce_end(pd);
 		free(pd);
 		return client_null(err);
 	}
+	pd->imported = c->req.op == CTL_PD_IMPORT;
 	pd->pd.context = context;
-	pd->pd.handle = c.rsp.handle.handle;
+	pd->pd.handle = c->rsp.handle.handle;
 	return &pd->pd;
+}
+
+CLIENT_EXPORT struct ibv_pd *
+ibv_alloc_pd(struct ibv_context *context)
+{
+	struct client_call c;
+
+	client_call_init(&c, CTL_PD_ALLOC);
+	return client_pd_new(context, &c);
 }
 
 CLIENT_EXPORT int

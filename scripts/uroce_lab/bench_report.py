@@ -102,6 +102,13 @@ def bars(axis, rows, unit, factor=1):
         axis.annotate(f'{value:.3g}', (max(rows[i][1]) * factor, i), xytext=(6, 0), textcoords='offset points', va='center')
 
 
+def panel_bars(axes, panels):
+    """Bars of each of `panels`: (title, unit, factor, rows)."""
+    for axis, (title, unit, factor, rows) in zip(axes, panels):
+        bars(axis, rows, unit, factor)
+        axis.set_title(title)
+
+
 def beside_tcp(page, results):
     samples = results.get('samples', {})
     panels = []
@@ -112,9 +119,7 @@ def beside_tcp(page, results):
     if not panels:
         return False
     with plots.figure(len(panels), height=2.7) as (made, axes):
-        for axis, (title, unit, factor, rows) in zip(axes, panels):
-            bars(axis, rows, unit, factor)
-            axis.set_title(title)
+        panel_bars(axes, panels)
         page.picture('rate', made, 'uroce beside TCP on the same machine: messages per second, latency and bandwidth',
                      'uroce between two hosts over shared memory; TCP between two network namespaces of the same machine, in the same run.')
     return True
@@ -132,9 +137,7 @@ def beside_soft_roce(page, results):
     if not panels:
         return False
     with plots.figure(len(panels), height=4) as (made, axes):
-        for axis, (title, unit, factor, rows) in zip(axes, panels):
-            bars(axis, rows, unit, factor)
-            axis.set_title(title)
+        panel_bars(axes, panels)
         emulated = 'whose CPUs are emulated, so only the ratios mean something' if found.get('accelerator') == 'tcg' else f'by {found.get("accelerator", "?")}'
         page.picture('soft-roce', made, "uroce beside Linux's Soft-RoCE and TCP: the same programs on one host",
                      f'Linux {found.get("kernel", "?")} in a virtual machine of {found.get("cpus", "?")} CPUs, {emulated}. perftest; TCP is qperf.')

@@ -5,8 +5,7 @@ import functools
 import os
 import re
 
-from rows import LEFT_SECONDS, READY_SECONDS, SERVER, Row, both, cm, cm_listens, require, tcp_listens, until
-from uroce_lab import pairs
+from rows import LEFT_SECONDS, SERVER, Row, both, cm_listens, require, served, tcp_listens, until
 
 NEEDS = {'dapl2-utils': 'dtest', 'libdapl2': '/usr/lib/*/libdaplofa.so.2'}
 PORT = 15828                # at which dtest tells its client about itself, by TCP
@@ -50,17 +49,6 @@ def shared_receive_queue(lab, seconds):
     require(all('DAPL RC SRQ Test Complete' in side.text() for side in sides), 'not complete', *sides)
 
 
-def served(server, ready, lab, work):
-    """Run `work` while `server` runs on h1: these don't end by themselves."""
-    until('a listener of an earlier program is left', lambda: cm(lab, 'h1')['listeners'] == 0, LEFT_SECONDS)
-    side = pairs.Side(lab, 'h1', server)
-    try:
-        until('the server does not listen', lambda: ready(side) or side.child.poll() is not None, READY_SECONDS, side)
-        work(side)
-    finally:
-        side.kill()
-
-
 def good(lab, seconds, server, *command):
     done = lab.run('h2', *program(lab, 'h2', *command), timeout=seconds)
     require(done.returncode == 0, f'{" ".join(command)}: status {done.returncode}:\n{done.stdout}', *server)
@@ -71,7 +59,7 @@ def connections(lab, seconds):
     def work(server):
         said = good(lab, seconds, [server], 'dtestcm', '-P', 'cma', '-h', SERVER)
         require(re.search(r'Connections: .* Num=1000$', said, re.M), said, server)
-    served(program(lab, 'h1', 'dtestcm', '-P', 'cma', '-s'), tcp_listens(PORT), lab, work)
+    served(lab, program(lab, 'h1', 'dtestcm', '-P', 'cma', '-s'), tcp_listens(PORT), work)
 
 
 def dapltest(lab, seconds):
@@ -87,7 +75,7 @@ def dapltest(lab, seconds):
         until('it was asked to end and did not', lambda: server.child.poll() == 0, LEFT_SECONDS, server)
         # It says at both ends if data are not those that were sent.
         require('Data check' not in server.text() and 'mismatch' not in server.text(), 'other data', server)
-    served(program(lab, 'h1', 'dapltest', '-T', 'S', '-D', 'cma'), cm_listens(lab), lab, work)
+    served(lab, program(lab, 'h1', 'dapltest', '-T', 'S', '-D', 'cma'), cm_listens(lab), work)
 
 
 def limits(lab, seconds):

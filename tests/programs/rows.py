@@ -68,9 +68,13 @@ def nothing_is_left(lab):
         until(f'{host}: connections are left', lambda: cm(lab, host)['ids'] == 0, LEFT_SECONDS)
 
 
+def no_listener_is_left(lab):
+    until('a listener of an earlier program is left', lambda: cm(lab, 'h1')['listeners'] == 0, LEFT_SECONDS)
+
+
 def both(lab, server, client, ready, seconds):
     """Run two programs (lists) to their ends: status 0, each. @return their sides"""
-    until('a listener of an earlier program is left', lambda: cm(lab, 'h1')['listeners'] == 0, LEFT_SECONDS)
+    no_listener_is_left(lab)
     end = time.monotonic() + seconds
     sides = [pairs.Side(lab, 'h1', server)]
     try:
@@ -87,6 +91,17 @@ def both(lab, server, client, ready, seconds):
             side.kill()
     require(all(side.status == 0 for side in sides), 'not both ended with status 0', *sides)
     return sides
+
+
+def served(lab, server, ready, work):
+    """Run `work` while `server` runs on h1: for servers that don't end by themselves."""
+    no_listener_is_left(lab)
+    side = pairs.Side(lab, 'h1', server)
+    try:
+        until('the server does not listen', lambda: ready(side) or side.child.poll() is not None, READY_SECONDS, side)
+        work(side)
+    finally:
+        side.kill()
 
 
 def run_row(lab, row):

@@ -10,7 +10,7 @@ import re
 import subprocess
 import time
 
-from rows import LEFT_SECONDS, READY_SECONDS, SERVER, Row, both, cm, cm_listens, require, tcp_listens, until
+from rows import READY_SECONDS, SERVER, Row, both, cm_listens, require, served, tcp_listens, until
 from uroce_lab import pairs
 
 EXAMPLES = '/usr/share/doc/libucx-dev/examples'
@@ -80,17 +80,6 @@ def uct_hello(lab, seconds):
             program = by(lab, 'all', compiled(lab, 'uct_hello_world'), '-d', 'uroce0:1', '-t', transport, option)
             sides = both(lab, program, [*program, '-n', SERVER], tcp_listens(PORT), seconds)
             require('UCT TEST SUCCESS' in sides[0].text() and sides[0].text().count(WORDS[:15]) == 2, f'{transport} {option}', *sides)
-
-
-def served(lab, server, ready, work):
-    """These servers go on for ever."""
-    until('a listener of an earlier program is left', lambda: cm(lab, 'h1')['listeners'] == 0, LEFT_SECONDS)
-    side = pairs.Side(lab, 'h1', server)
-    try:
-        until('the server does not listen', lambda: ready(side) or side.child.poll() is not None, READY_SECONDS, side)
-        work(side)
-    finally:
-        side.kill()
 
 
 def client_server(lab, seconds):

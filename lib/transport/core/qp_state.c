@@ -88,29 +88,37 @@ struct qp_transition {
 };
 #define ALL_TYPES ((1 << COLS) - 1)
 
+/* What RESET to INIT requires, INIT to INIT may change. */
+#define INIT_ATTRS \
+	{ \
+		[COL_RC] = PKEY | PORT | ACC, \
+		[COL_UC] = PKEY | PORT | ACC, \
+		[COL_UD] = PKEY | PORT | QKEY, \
+		[COL_GSI] = PKEY | QKEY, \
+		[COL_XRC_SEND] = PKEY | PORT | ACC, \
+		[COL_XRC_RECV] = PKEY | PORT | ACC, \
+	}
+
+/* What may change on the way to RTS, from RTR, RTS and SQD. */
+#define RTS_OPTIONAL_ATTRS \
+	{ \
+		[COL_RC] = CUR | ALT | ACC | RNRT | MIG, \
+		[COL_UC] = CUR | ALT | ACC | MIG, \
+		[COL_UD] = CUR | QKEY, \
+		[COL_GSI] = CUR | QKEY, \
+		[COL_XRC_SEND] = CUR | ALT | ACC | MIG, \
+		[COL_XRC_RECV] = CUR | ALT | ACC | RNRT | MIG, \
+	}
+
 /* RESET and ERR can be entered from every state, without attributes; they aren't in this table. */
 static const struct qp_transition transitions[UROCE_QPS_STATES][UROCE_QPS_STATES] = {
 	[UROCE_QPS_RESET][UROCE_QPS_INIT] = {
 		.columns = ALL_TYPES,
-		.req = {
-			[COL_RC] = PKEY | PORT | ACC,
-			[COL_UC] = PKEY | PORT | ACC,
-			[COL_UD] = PKEY | PORT | QKEY,
-			[COL_GSI] = PKEY | QKEY,
-			[COL_XRC_SEND] = PKEY | PORT | ACC,
-			[COL_XRC_RECV] = PKEY | PORT | ACC,
-		},
+		.req = INIT_ATTRS,
 	},
 	[UROCE_QPS_INIT][UROCE_QPS_INIT] = {
 		.columns = ALL_TYPES,
-		.opt = {
-			[COL_RC] = PKEY | PORT | ACC,
-			[COL_UC] = PKEY | PORT | ACC,
-			[COL_UD] = PKEY | PORT | QKEY,
-			[COL_GSI] = PKEY | QKEY,
-			[COL_XRC_SEND] = PKEY | PORT | ACC,
-			[COL_XRC_RECV] = PKEY | PORT | ACC,
-		},
+		.opt = INIT_ATTRS,
 	},
 	[UROCE_QPS_INIT][UROCE_QPS_RTR] = {
 		.columns = ALL_TYPES,
@@ -139,25 +147,11 @@ static const struct qp_transition transitions[UROCE_QPS_STATES][UROCE_QPS_STATES
 			[COL_XRC_SEND] = TMO | RETRY | RNR | SPSN | MRD,
 			[COL_XRC_RECV] = TMO | SPSN,
 		},
-		.opt = {
-			[COL_RC] = CUR | ALT | ACC | RNRT | MIG,
-			[COL_UC] = CUR | ALT | ACC | MIG,
-			[COL_UD] = CUR | QKEY,
-			[COL_GSI] = CUR | QKEY,
-			[COL_XRC_SEND] = CUR | ALT | ACC | MIG,
-			[COL_XRC_RECV] = CUR | ALT | ACC | RNRT | MIG,
-		},
+		.opt = RTS_OPTIONAL_ATTRS,
 	},
 	[UROCE_QPS_RTS][UROCE_QPS_RTS] = {
 		.columns = ALL_TYPES,
-		.opt = {
-			[COL_RC] = CUR | ALT | ACC | RNRT | MIG,
-			[COL_UC] = CUR | ALT | ACC | MIG,
-			[COL_UD] = CUR | QKEY,
-			[COL_GSI] = CUR | QKEY,
-			[COL_XRC_SEND] = CUR | ALT | ACC | MIG,
-			[COL_XRC_RECV] = CUR | ALT | ACC | RNRT | MIG,
-		},
+		.opt = RTS_OPTIONAL_ATTRS,
 	},
 	[UROCE_QPS_RTS][UROCE_QPS_SQD] = {
 		.columns = ALL_TYPES,
@@ -172,14 +166,7 @@ static const struct qp_transition transitions[UROCE_QPS_STATES][UROCE_QPS_STATES
 	},
 	[UROCE_QPS_SQD][UROCE_QPS_RTS] = {
 		.columns = ALL_TYPES,
-		.opt = {
-			[COL_RC] = CUR | ALT | ACC | RNRT | MIG,
-			[COL_UC] = CUR | ALT | ACC | MIG,
-			[COL_UD] = CUR | QKEY,
-			[COL_GSI] = CUR | QKEY,
-			[COL_XRC_SEND] = CUR | ALT | ACC | MIG,
-			[COL_XRC_RECV] = CUR | ALT | ACC | RNRT | MIG,
-		},
+		.opt = RTS_OPTIONAL_ATTRS,
 	},
 	[UROCE_QPS_SQD][UROCE_QPS_SQD] = {
 		.columns = ALL_TYPES,

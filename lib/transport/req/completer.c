@@ -75,26 +75,38 @@ bad_response(struct transport *tp, struct qp *qp)
 	complete_head_in_error(tp, qp, UROCE_WC_BAD_RESP_ERR, TP_VERR_BAD_RESPONSE);
 }
 
+/**
+ * Put the @p len bytes of a response at @p off of the oldest WQE's memory.
+ * @return false if they can't be copied yet, or the WQE has failed.
+ */
+static __rte_always_inline bool
+scatter_response(struct transport *tp, struct qp *qp, uint32_t off, const uint8_t *data, uint32_t len)
+{
+	uint8_t verr = sq_scatter(tp, qp, qp->req.sq_tail, off, data, len);
+
+	if (unlikely(verr == COPY_LATER))
+		return false;
+	if (unlikely(verr != 0)) {
+		tp->counters.req_local_errors++;
+		complete_head_in_error(tp, qp, UROCE_WC_LOC_PROT_ERR, verr);
+		return false;
+	}
+	return true;
+}
+
 static void
 read_response(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	struct tp_swqe *w = qp_inflight(qp, qp->req.sq_tail);
 	uint32_t off = ((qp->req.psn_una - w->first_psn) & WIRE_PSN_MASK) << qp->path.mtu_shift;
 	uint32_t want = swqe_kind(qp_inflight(qp, qp->req.sq_tail)) == TP_REQ_READ ? RTE_MIN(w->length - off, UINT32_C(1) << qp->path.mtu_shift) : 0;
-	uint8_t verr;
 
 	if (unlikely(p->payload_bytes != want)) {
 		bad_response(tp, qp);
 		return;
 	}
-	verr = sq_scatter(tp, qp, qp->req.sq_tail, off, p->payload, want);
-	if (unlikely(verr == COPY_LATER))
+	if (!scatter_response(tp, qp, off, p->payload, want))
 		return;
-	if (unlikely(verr != 0)) {
-		tp->counters.req_local_errors++;
-		complete_head_in_error(tp, qp, UROCE_WC_LOC_PROT_ERR, verr);
-		return;
-	}
 	qp->rcv.rx_bytes += want;
 	ack_response(tp, qp);
 }
@@ -103,16 +115,9 @@ static void
 atomic_response(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	uint64_t old = wire_get64(p->bthp + p->op->off_atomicacketh);
-	uint8_t verr = sq_scatter(tp, qp, qp->req.sq_tail, 0, (const uint8_t *)&old, sizeof(old));
 
-	if (unlikely(verr == COPY_LATER))
-		return;
-	if (unlikely(verr != 0)) {
-		tp->counters.req_local_errors++;
-		complete_head_in_error(tp, qp, UROCE_WC_LOC_PROT_ERR, verr);
-		return;
-	}
-	ack_response(tp, qp);
+	if (scatter_response(tp, qp, 0, (const uint8_t *)&old, sizeof(old)))
+		ack_response(tp, qp);
 }
 
 static void

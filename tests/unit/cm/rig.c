@@ -294,15 +294,30 @@ rig_connect_request(struct rig *r, struct cm_conn **b)
 	return a;
 }
 
+void
+rig_accept(struct rig *r, struct cm_conn *b)
+{
+	struct cm_accept_param p = rig_accept_param(r);
+
+	assert_int_equal(cm_accept(b, &p, r->now), 0);
+}
+
+struct cm_conn *
+rig_connect_response(struct rig *r, struct cm_conn **b)
+{
+	struct cm_conn *a = rig_connect_request(r, b);
+
+	rig_accept(r, *b);
+	rig_deliver(&r->b);
+	rig_expect(&r->a, CM_EV_RESPONSE);
+	return a;
+}
+
 struct cm_conn *
 rig_establish(struct rig *r, struct cm_conn **b)
 {
-	struct cm_conn *a = rig_connect_request(r, b);
-	struct cm_accept_param p = rig_accept_param(r);
+	struct cm_conn *a = rig_connect_response(r, b);
 
-	assert_int_equal(cm_accept(*b, &p, r->now), 0);
-	rig_deliver(&r->b);
-	rig_expect(&r->a, CM_EV_RESPONSE);
 	assert_int_equal(cm_rtu(a, no_data, r->now), 0);
 	rig_deliver(&r->a);
 	rig_expect(&r->b, CM_EV_ESTABLISHED);
@@ -311,11 +326,105 @@ rig_establish(struct rig *r, struct cm_conn **b)
 	return a;
 }
 
+typedef struct cm_conn *connect_fn(struct rig *r, struct cm_conn **b);
+
+static struct rig *
+new_with(connect_fn *connect, struct cm_conn **a, struct cm_conn **b)
+{
+	struct rig *r = rig_new(NULL);
+
+	rig_listen(r);
+	*a = connect(r, b);
+	return r;
+}
+
+struct rig *
+rig_new_request(struct cm_conn **a, struct cm_conn **b)
+{
+	return new_with(rig_connect_request, a, b);
+}
+
+struct rig *
+rig_new_response(struct cm_conn **a, struct cm_conn **b)
+{
+	return new_with(rig_connect_response, a, b);
+}
+
+struct rig *
+rig_new_established(struct cm_conn **a, struct cm_conn **b)
+{
+	return new_with(rig_establish, a, b);
+}
+
+struct rig *
+rig_new_disconnected(struct cm_conn **a, struct cm_conn **b)
+{
+	struct rig *r = rig_new_established(a, b);
+
+	assert_int_equal(cm_disconnect(*a, no_data, r->now), 0);
+	rig_deliver(&r->a);
+	rig_expect(&r->b, CM_EV_DISCONNECT);
+	assert_int_equal(cm_disconnect(*b, no_data, r->now), 0);
+	rig_deliver(&r->b);
+	rig_expect(&r->a, CM_EV_DISCONNECTED);
+	return r;
+}
+
+void
+rig_destroy(struct rig *r, struct cm_conn *a, struct cm_conn *b)
+{
+	cm_destroy(a, r->now);
+	rig_settle(r);
+	cm_destroy(b, r->now);
+}
+
+struct cm_msg
+rig_dreq(struct cm_conn *from, struct cm_conn *to, uint32_t qpn)
+{
+	struct cm_msg m;
+
+	cm_msg_init(&m, CM_ATTR_DREQ, 1);
+	m.dreq.local_comm_id = cm_conn_local_id(from);
+	m.dreq.remote_comm_id = cm_conn_local_id(to);
+	m.dreq.remote_qpn = qpn;
+	return m;
+}
+
+struct cm_msg
+rig_rej(struct cm_conn *from, struct cm_conn *to, uint16_t reason)
+{
+	struct cm_msg m;
+
+	cm_msg_init(&m, CM_ATTR_REJ, 1);
+	m.rej.local_comm_id = cm_conn_local_id(from);
+	m.rej.remote_comm_id = cm_conn_local_id(to);
+	m.rej.reason = reason;
+	return m;
+}
+
+struct cm_msg
+rig_lap(struct cm_conn *from, struct cm_conn *to, uint32_t qpn)
+{
+	struct cm_msg m;
+
+	cm_msg_init(&m, CM_ATTR_LAP, 5);
+	m.lap.local_comm_id = cm_conn_local_id(from);
+	m.lap.remote_comm_id = cm_conn_local_id(to);
+	m.lap.remote_qpn = qpn;
+	return m;
+}
+
+void
+rig_forge_from(struct rig_end *from, const struct cm_msg *m)
+{
+	struct rig_mad x = { .av = rig_av(from) };
+
+	cm_mad_encode(m, x.mad);
+	rig_carry(from, &x);
+}
+
 void
 rig_forge(struct rig *r, const struct cm_msg *m)
 {
-	struct rig_mad x = { .av = rig_av(&r->a) };
-
-	cm_mad_encode(m, x.mad);
-	rig_carry(&r->a, &x);
+	rig_forge_from(&r->a, m);
 }

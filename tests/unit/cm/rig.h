@@ -28,6 +28,10 @@ enum {
 #define RIG_GUID_A UINT64_C(0xaaaaaaaaaaaaaaaa)
 #define RIG_GUID_B UINT64_C(0xbbbbbbbbbbbbbbbb)
 #define RIG_SEC UINT64_C(1000000000)
+#define RIG_TICK UINT64_C(2048) /* timers are exact to a tick of the wheel */
+/* After these times requests with the parameters below are repeated, and TimeWait is over. */
+#define RIG_INTERVAL (cm_time_ns(CM_DEFAULT_RESPONSE_TIMEOUT) + 2 * cm_time_ns(CM_DEFAULT_PACKET_LIFE))
+#define RIG_TIMEWAIT cm_time_ns(CM_DEFAULT_PACKET_LIFE + 1)
 
 struct rig_mad {
 	struct cm_av av;   /**< as the sender sees it */
@@ -93,10 +97,31 @@ struct cm_listener *rig_listen(struct rig *r);
 struct cm_conn *rig_connect(struct rig *r);
 /** rig_connect(), deliver, and take the REQUEST. */
 struct cm_conn *rig_connect_request(struct rig *r, struct cm_conn **b);
+/** B accepts with rig_accept_param(). */
+void rig_accept(struct rig *r, struct cm_conn *b);
+/** rig_connect_request(), accept, deliver, and take the RESPONSE. */
+struct cm_conn *rig_connect_response(struct rig *r, struct cm_conn **b);
 /** All of it: both ends are ESTABLISHED. */
 struct cm_conn *rig_establish(struct rig *r, struct cm_conn **b);
 
-/** Make a message of A's by hand and give it to B. */
+/** New ends, of which B listens and has the REQUEST of a connection; see rig_connect_request(). */
+struct rig *rig_new_request(struct cm_conn **a, struct cm_conn **b);
+/** New ends, of which A has the RESPONSE of a connection; see rig_connect_response(). */
+struct rig *rig_new_response(struct cm_conn **a, struct cm_conn **b);
+/** New ends with a connection that is ESTABLISHED. */
+struct rig *rig_new_established(struct cm_conn **a, struct cm_conn **b);
+/** New ends with a connection that A and B have disconnected; both are in TimeWait. */
+struct rig *rig_new_disconnected(struct cm_conn **a, struct cm_conn **b);
+/** Both owners leave their connection, A first. */
+void rig_destroy(struct rig *r, struct cm_conn *a, struct cm_conn *b);
+
+/** Messages by hand, from the end of connection @p from to that of @p to. */
+struct cm_msg rig_dreq(struct cm_conn *from, struct cm_conn *to, uint32_t qpn);
+struct cm_msg rig_rej(struct cm_conn *from, struct cm_conn *to, uint16_t reason);
+struct cm_msg rig_lap(struct cm_conn *from, struct cm_conn *to, uint32_t qpn);
+/** Give a message that was made by hand to the other end, as if @p from had sent it. */
+void rig_forge_from(struct rig_end *from, const struct cm_msg *m);
+/** rig_forge_from() A. */
 void rig_forge(struct rig *r, const struct cm_msg *m);
 
 static const struct cm_private no_data = { NULL, 0 };

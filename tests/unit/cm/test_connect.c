@@ -8,8 +8,6 @@
 #include "wire/wire.h"
 #include "../wire/pcap.h"
 
-#define REQ_INTERVAL (cm_time_ns(CM_DEFAULT_RESPONSE_TIMEOUT) + 2 * cm_time_ns(CM_DEFAULT_PACKET_LIFE))
-#define TICK UINT64_C(2048) /* timers are exact to a tick of the wheel */
 
 /* ---- The way it goes when nothing is lost ---- */
 static void
@@ -25,9 +23,7 @@ connect_accept_rtu_establishes_both_ends(void **state)
 	rig_wait(r, 1000 * RIG_SEC);
 	rig_sent_nothing(&r->a);
 	rig_sent_nothing(&r->b);
-	cm_destroy(a, r->now);
-	rig_settle(r);
-	cm_destroy(b, r->now);
+	rig_destroy(r, a, b);
 	cm_unlisten(r->b.cm, l);
 	rig_free_clean(r);
 }
@@ -156,14 +152,14 @@ an_unanswered_REQ_is_repeated_at_its_interval_and_then_given_up_with_REJ_timeout
 
 	rig_lose(&r->a);
 	for (unsigned int i = 1; i <= CM_DEFAULT_RETRIES; i++) {
-		rig_wait(r, start + i * REQ_INTERVAL - TICK - r->now);
+		rig_wait(r, start + i * RIG_INTERVAL - RIG_TICK - r->now);
 		rig_sent_nothing(&r->a);
-		rig_wait(r, (i + 1) * TICK);
+		rig_wait(r, (i + 1) * RIG_TICK);
 		rig_sent(&r->a, CM_ATTR_REQ, &m);
 		rig_lose(&r->a);
 	}
 	rig_expect_none(&r->a);
-	rig_wait(r, REQ_INTERVAL + 2 * TICK);
+	rig_wait(r, RIG_INTERVAL + 2 * RIG_TICK);
 	rig_sent(&r->a, CM_ATTR_REJ, &m);
 	assert_int_equal(m.rej.reason, CM_REJ_TIMEOUT);
 	assert_int_equal(m.rej.remote_comm_id, 0);
@@ -176,6 +172,17 @@ an_unanswered_REQ_is_repeated_at_its_interval_and_then_given_up_with_REJ_timeout
 	rig_free_clean(r);
 }
 
+/** A asks, and B has the REQUEST. @param req  Gets a copy of the REQ. @return B's connection. */
+static struct cm_conn *
+request_with_copy(struct rig *r, struct rig_mad *req)
+{
+	rig_listen(r);
+	rig_connect(r);
+	*req = r->a.out[0];
+	rig_deliver(&r->a);
+	return rig_expect(&r->b, CM_EV_REQUEST)->ev.conn;
+}
+
 static void
 a_repeated_REQ_makes_no_second_request(void **state)
 {
@@ -183,11 +190,7 @@ a_repeated_REQ_makes_no_second_request(void **state)
 	struct cm_conn *b;
 	struct rig_mad req;
 
-	rig_listen(r);
-	rig_connect(r);
-	req = r->a.out[0];
-	rig_deliver(&r->a);
-	b = rig_expect(&r->b, CM_EV_REQUEST)->ev.conn;
+	b = request_with_copy(r, &req);
 	rig_carry(&r->a, &req);
 	rig_expect_none(&r->b);
 	rig_sent_nothing(&r->b);
@@ -199,17 +202,12 @@ static void
 a_repeated_REQ_gets_the_REP_again(void **state)
 {
 	struct rig *r = rig_new(NULL);
-	struct cm_accept_param p = rig_accept_param(r);
 	struct cm_conn *b;
 	struct rig_mad req;
 	struct cm_msg m;
 
-	rig_listen(r);
-	rig_connect(r);
-	req = r->a.out[0];
-	rig_deliver(&r->a);
-	b = rig_expect(&r->b, CM_EV_REQUEST)->ev.conn;
-	assert_int_equal(cm_accept(b, &p, r->now), 0);
+	b = request_with_copy(r, &req);
+	rig_accept(r, b);
 	assert_int_equal(rig_lose(&r->b), 1);
 	rig_carry(&r->a, &req);
 	rig_sent(&r->b, CM_ATTR_REP, &m);
@@ -226,11 +224,7 @@ a_repeated_REQ_gets_the_MRA_again(void **state)
 	struct rig_mad req;
 	struct cm_msg m;
 
-	rig_listen(r);
-	rig_connect(r);
-	req = r->a.out[0];
-	rig_deliver(&r->a);
-	b = rig_expect(&r->b, CM_EV_REQUEST)->ev.conn;
+	b = request_with_copy(r, &req);
 	assert_int_equal(cm_mra(b, 22, no_data, r->now), 0);
 	rig_lose(&r->b);
 	rig_carry(&r->a, &req);
@@ -247,16 +241,12 @@ a_repeated_REQ_gets_the_REJ_again_even_after_the_owner_left(void **state)
 	struct rig_mad req;
 	struct cm_msg m;
 
-	rig_listen(r);
-	rig_connect(r);
-	req = r->a.out[0];
-	rig_deliver(&r->a);
-	b = rig_expect(&r->b, CM_EV_REQUEST)->ev.conn;
+	b = request_with_copy(r, &req);
 	assert_int_equal(cm_reject(b, CM_REJ_CONSUMER_DEFINED, no_data, (struct cm_private){ "no", 2 }, r->now), 0);
 	cm_destroy(b, r->now);
 	rig_lose(&r->b);
 	/* The peer repeats after its interval. */
-	rig_wait(r, REQ_INTERVAL + TICK);
+	rig_wait(r, RIG_INTERVAL + RIG_TICK);
 	rig_lose(&r->a);
 	rig_carry(&r->a, &req);
 	rig_expect_none(&r->b);
@@ -269,19 +259,13 @@ a_repeated_REQ_gets_the_REJ_again_even_after_the_owner_left(void **state)
 static void
 a_repeated_REP_gets_the_RTU_again(void **state)
 {
-	struct rig *r = rig_new(NULL);
-	struct cm_accept_param p = rig_accept_param(r);
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_response(&a, &b);
 	struct cm_msg m;
 
-	rig_listen(r);
-	a = rig_connect_request(r, &b);
-	cm_accept(b, &p, r->now);
-	rig_deliver(&r->b);
-	rig_expect(&r->a, CM_EV_RESPONSE);
 	assert_int_equal(cm_rtu(a, (struct cm_private){ "rtu", 3 }, r->now), 0);
 	rig_lose(&r->a);
-	rig_wait(r, REQ_INTERVAL + TICK);
+	rig_wait(r, RIG_INTERVAL + RIG_TICK);
 	rig_sent(&r->b, CM_ATTR_REP, &m);
 	rig_deliver(&r->b);
 	rig_expect_none(&r->a);
@@ -294,15 +278,10 @@ a_repeated_REP_gets_the_RTU_again(void **state)
 static void
 a_repeated_RTU_is_ignored(void **state)
 {
-	struct rig *r = rig_new(NULL);
-	struct cm_accept_param p = rig_accept_param(r);
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_response(&a, &b);
 	struct rig_mad rtu;
 
-	rig_listen(r);
-	a = rig_connect_request(r, &b);
-	cm_accept(b, &p, r->now);
-	rig_deliver(&r->b);
 	cm_rtu(a, no_data, r->now);
 	rtu = r->a.out[0];
 	rig_deliver(&r->a);
@@ -316,22 +295,16 @@ a_repeated_RTU_is_ignored(void **state)
 static void
 a_REP_without_RTU_is_given_up_with_REJ_timeout_that_ends_the_other_end(void **state)
 {
-	struct rig *r = rig_new(NULL);
-	struct cm_accept_param p = rig_accept_param(r);
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_response(&a, &b);
 	struct cm_msg m;
 
-	rig_listen(r);
-	a = rig_connect_request(r, &b);
-	cm_accept(b, &p, r->now);
-	rig_deliver(&r->b);
-	rig_expect(&r->a, CM_EV_RESPONSE);
 	cm_rtu(a, no_data, r->now);
 	rig_lose(&r->a);
 	for (unsigned int i = 0; i < CM_DEFAULT_RETRIES; i++, rig_lose(&r->b))
-		rig_wait(r, REQ_INTERVAL + TICK);
+		rig_wait(r, RIG_INTERVAL + RIG_TICK);
 	rig_expect_none(&r->b);
-	rig_wait(r, REQ_INTERVAL + TICK);
+	rig_wait(r, RIG_INTERVAL + RIG_TICK);
 	assert_int_equal(rig_expect(&r->b, CM_EV_UNREACHABLE)->ev.failed_attr, CM_ATTR_REP);
 	assert_int_equal(cm_conn_state(b), CM_TIMEWAIT);
 	rig_sent(&r->b, CM_ATTR_REJ, &m);
@@ -345,21 +318,16 @@ a_REP_without_RTU_is_given_up_with_REJ_timeout_that_ends_the_other_end(void **st
 static void
 COMM_EST_stands_for_a_lost_RTU(void **state)
 {
-	struct rig *r = rig_new(NULL);
-	struct cm_accept_param p = rig_accept_param(r);
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_response(&a, &b);
 
-	rig_listen(r);
-	a = rig_connect_request(r, &b);
-	cm_accept(b, &p, r->now);
-	rig_deliver(&r->b);
 	cm_rtu(a, no_data, r->now);
 	assert_int_equal(cm_establish(b, r->now), 0);
 	assert_int_equal(rig_expect(&r->b, CM_EV_ESTABLISHED)->ev.state, CM_ESTABLISHED);
 	assert_int_equal(cm_establish(b, r->now), EISCONN);
 	rig_deliver(&r->a);
 	rig_expect_none(&r->b);
-	rig_wait(r, 10 * REQ_INTERVAL);
+	rig_wait(r, 10 * RIG_INTERVAL);
 	rig_sent_nothing(&r->b);
 	assert_int_equal(cm_establish(a, r->now), EISCONN);
 	rig_free(r);
@@ -368,11 +336,9 @@ COMM_EST_stands_for_a_lost_RTU(void **state)
 static void
 COMM_EST_before_the_REP_is_refused(void **state)
 {
-	struct rig *r = rig_new(NULL);
-	struct cm_conn *b;
+	struct cm_conn *a, *b;
+	struct rig *r = rig_new_request(&a, &b);
 
-	rig_listen(r);
-	rig_connect_request(r, &b);
 	assert_int_equal(cm_establish(b, r->now), EINVAL);
 	rig_free(r);
 }
@@ -381,12 +347,10 @@ COMM_EST_before_the_REP_is_refused(void **state)
 static void
 an_MRA_of_the_REQ_postpones_its_repetition(void **state)
 {
-	struct rig *r = rig_new(NULL);
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_request(&a, &b);
 	struct cm_msg m;
 
-	rig_listen(r);
-	a = rig_connect_request(r, &b);
 	assert_int_equal(cm_mra(b, 24, no_data, r->now), 0);
 	rig_deliver(&r->b);
 	assert_int_equal(rig_expect(&r->a, CM_EV_MRA)->msg.mra.service_timeout, 24);
@@ -394,7 +358,7 @@ an_MRA_of_the_REQ_postpones_its_repetition(void **state)
 	assert_int_equal(cm_conn_state(b), CM_MRA_REQ_SENT);
 	rig_wait(r, cm_time_ns(24));
 	rig_sent_nothing(&r->a);
-	rig_wait(r, 2 * cm_time_ns(CM_DEFAULT_PACKET_LIFE) + TICK);
+	rig_wait(r, 2 * cm_time_ns(CM_DEFAULT_PACKET_LIFE) + RIG_TICK);
 	rig_sent(&r->a, CM_ATTR_REQ, &m);
 	rig_free(r);
 }
@@ -402,15 +366,9 @@ an_MRA_of_the_REQ_postpones_its_repetition(void **state)
 static void
 an_MRA_of_the_REP_postpones_its_repetition(void **state)
 {
-	struct rig *r = rig_new(NULL);
-	struct cm_accept_param p = rig_accept_param(r);
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_response(&a, &b);
 
-	rig_listen(r);
-	a = rig_connect_request(r, &b);
-	cm_accept(b, &p, r->now);
-	rig_deliver(&r->b);
-	rig_expect(&r->a, CM_EV_RESPONSE);
 	assert_int_equal(cm_mra(a, 23, no_data, r->now), 0);
 	rig_deliver(&r->a);
 	rig_expect(&r->b, CM_EV_MRA);
@@ -426,15 +384,13 @@ an_MRA_of_the_REP_postpones_its_repetition(void **state)
 static void
 an_MRA_cannot_hold_a_connection_longer_than_the_limit(void **state)
 {
-	struct rig *r = rig_new(NULL);
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_request(&a, &b);
 	struct cm_msg m;
 
-	rig_listen(r);
-	a = rig_connect_request(r, &b);
 	assert_int_equal(cm_mra(b, 31, no_data, r->now), 0);
 	rig_deliver(&r->b);
-	rig_wait(r, cm_time_ns(CM_MAX_SERVICE_TIMEOUT) + 2 * cm_time_ns(CM_DEFAULT_PACKET_LIFE) + TICK);
+	rig_wait(r, cm_time_ns(CM_MAX_SERVICE_TIMEOUT) + 2 * cm_time_ns(CM_DEFAULT_PACKET_LIFE) + RIG_TICK);
 	rig_sent(&r->a, CM_ATTR_REQ, &m);
 	assert_int_equal(cm_conn_state(a), CM_MRA_REQ_RCVD);
 	rig_free(r);
@@ -487,9 +443,7 @@ of_two_ends_that_connect_to_each_other_the_larger_GUID_stays_active(void **state
 	rig_expect_none(&r->b);
 	rig_sent_nothing(&r->b);
 	assert_int_equal(cm_conn_state(b), CM_ESTABLISHED);
-	cm_destroy(a, r->now);
-	rig_settle(r);
-	cm_destroy(b, r->now);
+	rig_destroy(r, a, b);
 	rig_free_clean(r);
 }
 

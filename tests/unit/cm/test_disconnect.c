@@ -4,21 +4,15 @@
 
 #include <errno.h>
 
-#define INTERVAL (cm_time_ns(CM_DEFAULT_RESPONSE_TIMEOUT) + 2 * cm_time_ns(CM_DEFAULT_PACKET_LIFE))
-#define TIMEWAIT cm_time_ns(CM_DEFAULT_PACKET_LIFE + 1)
-#define TICK UINT64_C(2048)
-
 static const uint8_t big[CM_MAD_BYTES];
 
 static void
 a_DREQ_is_answered_when_the_owner_says_so(void **state)
 {
-	struct rig *r = rig_new(NULL);
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_established(&a, &b);
 	struct cm_msg m;
 
-	rig_listen(r);
-	a = rig_establish(r, &b);
 	assert_int_equal(cm_disconnect(a, (struct cm_private){ "bye", 3 }, r->now), 0);
 	rig_sent(&r->a, CM_ATTR_DREQ, &m);
 	assert_int_equal(m.dreq.remote_qpn, RIG_QPN_B);
@@ -41,12 +35,10 @@ a_DREQ_is_answered_when_the_owner_says_so(void **state)
 static void
 the_passive_end_may_disconnect_as_well(void **state)
 {
-	struct rig *r = rig_new(NULL);
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_established(&a, &b);
 	struct cm_msg m;
 
-	rig_listen(r);
-	a = rig_establish(r, &b);
 	cm_disconnect(b, no_data, r->now);
 	rig_sent(&r->b, CM_ATTR_DREQ, &m);
 	assert_int_equal(m.dreq.remote_qpn, RIG_QPN_A);
@@ -61,11 +53,9 @@ the_passive_end_may_disconnect_as_well(void **state)
 static void
 both_ends_may_disconnect_at_once(void **state)
 {
-	struct rig *r = rig_new(NULL);
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_established(&a, &b);
 
-	rig_listen(r);
-	a = rig_establish(r, &b);
 	cm_disconnect(a, no_data, r->now);
 	cm_disconnect(b, no_data, r->now);
 	rig_deliver(&r->a);
@@ -86,13 +76,11 @@ both_ends_may_disconnect_at_once(void **state)
 static void
 a_DREQ_that_its_own_DREP_overtook_is_answered_in_TimeWait(void **state)
 {
-	struct rig *r = rig_new(NULL);
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_established(&a, &b);
 	struct rig_mad dreq;
 	struct cm_msg m;
 
-	rig_listen(r);
-	a = rig_establish(r, &b);
 	cm_disconnect(a, no_data, r->now);
 	cm_disconnect(b, no_data, r->now);
 	dreq = r->b.out[0];
@@ -111,21 +99,19 @@ a_DREQ_that_its_own_DREP_overtook_is_answered_in_TimeWait(void **state)
 static void
 an_unanswered_DREQ_is_repeated_and_then_taken_for_answered(void **state)
 {
-	struct rig *r = rig_new(NULL);
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_established(&a, &b);
 	struct cm_msg m;
 
-	rig_listen(r);
-	a = rig_establish(r, &b);
 	cm_disconnect(a, no_data, r->now);
 	rig_lose(&r->a);
 	for (unsigned int i = 0; i < CM_DEFAULT_RETRIES; i++) {
-		rig_wait(r, INTERVAL + TICK);
+		rig_wait(r, RIG_INTERVAL + RIG_TICK);
 		rig_sent(&r->a, CM_ATTR_DREQ, &m);
 		rig_lose(&r->a);
 		rig_expect_none(&r->a);
 	}
-	rig_wait(r, INTERVAL + TICK);
+	rig_wait(r, RIG_INTERVAL + RIG_TICK);
 	assert_true(rig_expect(&r->a, CM_EV_DISCONNECTED)->ev.timed_out);
 	assert_int_equal(cm_conn_state(a), CM_TIMEWAIT);
 	rig_free(r);
@@ -134,13 +120,11 @@ an_unanswered_DREQ_is_repeated_and_then_taken_for_answered(void **state)
 static void
 a_repeated_DREQ_gets_the_DREP_again(void **state)
 {
-	struct rig *r = rig_new(NULL);
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_established(&a, &b);
 	struct rig_mad dreq;
 	struct cm_msg m;
 
-	rig_listen(r);
-	a = rig_establish(r, &b);
 	cm_disconnect(a, no_data, r->now);
 	dreq = r->a.out[0];
 	rig_deliver(&r->a);
@@ -178,16 +162,11 @@ a_DREQ_for_an_unknown_connection_gets_a_DREP(void **state)
 static void
 a_DREQ_for_another_QP_is_dropped(void **state)
 {
-	struct rig *r = rig_new(NULL);
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_established(&a, &b);
 	struct cm_msg m;
 
-	rig_listen(r);
-	a = rig_establish(r, &b);
-	cm_msg_init(&m, CM_ATTR_DREQ, 1);
-	m.dreq.local_comm_id = cm_conn_local_id(a);
-	m.dreq.remote_comm_id = cm_conn_local_id(b);
-	m.dreq.remote_qpn = RIG_QPN_B + 1;
+	m = rig_dreq(a, b, RIG_QPN_B + 1);
 	rig_forge(r, &m);
 	rig_expect_none(&r->b);
 	rig_sent_nothing(&r->b);
@@ -201,26 +180,18 @@ a_DREQ_for_another_QP_is_dropped(void **state)
 static void
 a_stranger_cannot_disconnect_or_reject_others(void **state)
 {
-	struct rig *r = rig_new(NULL);
-	uint8_t mad[CM_MAD_BYTES];
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_established(&a, &b);
+	uint8_t mad[CM_MAD_BYTES];
 	struct cm_av av;
 	struct cm_msg m;
 
-	rig_listen(r);
-	a = rig_establish(r, &b);
 	av = rig_av(&r->b);
 	av.remote_gid.raw[15] = 99;
-	cm_msg_init(&m, CM_ATTR_DREQ, 1);
-	m.dreq.local_comm_id = cm_conn_local_id(a);
-	m.dreq.remote_comm_id = cm_conn_local_id(b);
-	m.dreq.remote_qpn = RIG_QPN_B;
+	m = rig_dreq(a, b, RIG_QPN_B);
 	cm_mad_encode(&m, mad);
 	cm_rx(r->b.cm, &av, mad, sizeof(mad), r->now);
-	cm_msg_init(&m, CM_ATTR_REJ, 1);
-	m.rej.local_comm_id = cm_conn_local_id(a);
-	m.rej.remote_comm_id = cm_conn_local_id(b);
-	m.rej.reason = CM_REJ_CONSUMER_DEFINED;
+	m = rig_rej(a, b, CM_REJ_CONSUMER_DEFINED);
 	cm_mad_encode(&m, mad);
 	cm_rx(r->b.cm, &av, mad, sizeof(mad), r->now);
 	rig_expect_none(&r->b);
@@ -236,15 +207,10 @@ a_stranger_cannot_disconnect_or_reject_others(void **state)
 static void
 a_DREQ_that_overtakes_the_RTU_disconnects(void **state)
 {
-	struct rig *r = rig_new(NULL);
-	struct cm_accept_param p = rig_accept_param(r);
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_response(&a, &b);
 	struct rig_mad rtu;
 
-	rig_listen(r);
-	a = rig_connect_request(r, &b);
-	cm_accept(b, &p, r->now);
-	rig_deliver(&r->b);
 	cm_rtu(a, no_data, r->now);
 	rtu = r->a.out[0];
 	rig_lose(&r->a);
@@ -260,16 +226,11 @@ a_DREQ_that_overtakes_the_RTU_disconnects(void **state)
 static void
 a_REJ_ends_an_established_connection(void **state)
 {
-	struct rig *r = rig_new(NULL);
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_established(&a, &b);
 	struct cm_msg m;
 
-	rig_listen(r);
-	a = rig_establish(r, &b);
-	cm_msg_init(&m, CM_ATTR_REJ, 1);
-	m.rej.local_comm_id = cm_conn_local_id(a);
-	m.rej.remote_comm_id = cm_conn_local_id(b);
-	m.rej.reason = CM_REJ_NO_RESOURCES;
+	m = rig_rej(a, b, CM_REJ_NO_RESOURCES);
 	rig_forge(r, &m);
 	assert_int_equal(rig_expect(&r->b, CM_EV_REJECTED)->ev.state, CM_TIMEWAIT);
 	rig_free(r);
@@ -279,25 +240,18 @@ a_REJ_ends_an_established_connection(void **state)
 static void
 TimeWait_lasts_as_long_as_the_ACK_timeout_says_and_keeps_the_ID(void **state)
 {
-	struct rig *r = rig_new(NULL);
-	struct cm_usage u;
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_disconnected(&a, &b);
+	struct cm_usage u;
 
-	rig_listen(r);
-	a = rig_establish(r, &b);
-	cm_disconnect(a, no_data, r->now);
-	rig_deliver(&r->a);
-	cm_disconnect(b, no_data, r->now);
-	rig_deliver(&r->b);
-	rig_expect(&r->a, CM_EV_DISCONNECTED);
 	cm_destroy(b, r->now);
 	cm_usage(r->b.cm, &u);
 	assert_int_equal(u.conns, 1);
-	rig_wait(r, TIMEWAIT - TICK);
+	rig_wait(r, RIG_TIMEWAIT - RIG_TICK);
 	rig_expect_none(&r->a);
 	cm_usage(r->b.cm, &u);
 	assert_int_equal(u.conns, 1);
-	rig_wait(r, 2 * TICK);
+	rig_wait(r, 2 * RIG_TICK);
 	assert_int_equal(rig_expect(&r->a, CM_EV_TIMEWAIT_EXIT)->ev.state, CM_IDLE);
 	cm_usage(r->b.cm, &u);
 	assert_int_equal(u.conns, 0);
@@ -325,20 +279,6 @@ an_ID_is_never_soon_the_same_again(void **state)
 }
 
 /* ---- LAP, APR ---- */
-/* A LAP of A's for B's end. */
-static struct cm_msg
-lap_of(struct cm_conn *a, struct cm_conn *b)
-{
-	struct cm_msg lap;
-
-	cm_msg_init(&lap, CM_ATTR_LAP, 5);
-	lap.lap.local_comm_id = cm_conn_local_id(a);
-	lap.lap.remote_comm_id = cm_conn_local_id(b);
-	lap.lap.remote_qpn = RIG_QPN_B;
-	lap.lap.alternate.flow_label = 0xabcde;
-	return lap;
-}
-
 static void
 expect_apr(struct rig *r, uint8_t status)
 {
@@ -352,15 +292,15 @@ expect_apr(struct rig *r, uint8_t status)
 static void
 a_LAP_is_the_owners_to_answer(void **state)
 {
-	struct rig *r = rig_new(NULL);
-	const struct rig_event *ev;
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_established(&a, &b);
+	const struct rig_event *ev;
 	struct cm_msg lap, m;
 
-	rig_listen(r);
-	a = rig_establish(r, &b);
 	assert_int_equal(cm_apr(b, CM_APR_SUCCESS, no_data, no_data), EINVAL);
-	lap = lap_of(a, b);
+	lap = rig_lap(a, b, RIG_QPN_B);
+	lap.hdr.tid = 5;
+	lap.lap.alternate.flow_label = 0xabcde;
 	rig_forge(r, &lap);
 	ev = rig_expect(&r->b, CM_EV_LAP);
 	assert_ptr_equal(ev->ev.conn, b);
@@ -393,23 +333,18 @@ a_LAP_is_the_owners_to_answer(void **state)
 	expect_apr(r, CM_APR_SUCCESS);
 	assert_int_equal(cm_counters(r->b.cm)->apr_loaded, 1);
 	assert_int_equal(cm_counters(r->b.cm)->apr_refused, 1);
-	cm_destroy(a, r->now);
-	rig_settle(r);
-	cm_destroy(b, r->now);
+	rig_destroy(r, a, b);
 	rig_free(r);
 }
 
 static void
 a_LAP_that_is_nobodys_is_answered_with_the_status_that_fits(void **state)
 {
-	struct rig *r = rig_new(NULL);
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_established(&a, &b);
 	struct cm_msg lap;
 
-	rig_listen(r);
-	a = rig_establish(r, &b);
-	lap = lap_of(a, b);
-	lap.lap.remote_qpn++;
+	lap = rig_lap(a, b, RIG_QPN_B + 1);
 	rig_forge(r, &lap);
 	expect_apr(r, CM_APR_INVALID_QPN);
 	lap.lap.remote_comm_id++;
@@ -424,17 +359,12 @@ a_LAP_that_is_nobodys_is_answered_with_the_status_that_fits(void **state)
 static void
 a_LAP_to_the_active_end_and_an_unasked_APR_change_nothing(void **state)
 {
-	struct rig *r = rig_new(NULL);
 	struct cm_conn *a, *b;
-	struct rig_mad x = { .av = rig_av(&r->b) };
+	struct rig *r = rig_new_established(&a, &b);
 	struct cm_msg lap, m;
 
-	rig_listen(r);
-	a = rig_establish(r, &b);
-	lap = lap_of(b, a);
-	lap.lap.remote_qpn = RIG_QPN_A;
-	cm_mad_encode(&lap, x.mad);
-	rig_carry(&r->b, &x);
+	lap = rig_lap(b, a, RIG_QPN_A);
+	rig_forge_from(&r->b, &lap);
 	rig_sent(&r->a, CM_ATTR_APR, &m);
 	assert_int_equal(m.apr.status, CM_APR_UNSUPPORTED);
 	rig_deliver(&r->a);
@@ -448,11 +378,9 @@ a_LAP_to_the_active_end_and_an_unasked_APR_change_nothing(void **state)
 static void
 destroy_before_an_answer_rejects_the_request(void **state)
 {
-	struct rig *r = rig_new(NULL);
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_request(&a, &b);
 
-	rig_listen(r);
-	a = rig_connect_request(r, &b);
 	cm_destroy(b, r->now);
 	rig_deliver(&r->b);
 	assert_int_equal(rig_expect(&r->a, CM_EV_REJECTED)->ev.reason, CM_REJ_CONSUMER_DEFINED);
@@ -463,13 +391,10 @@ destroy_before_an_answer_rejects_the_request(void **state)
 static void
 destroy_after_the_REP_reaches_a_peer_that_waits_for_it(void **state)
 {
-	struct rig *r = rig_new(NULL);
-	struct cm_accept_param p = rig_accept_param(r);
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_request(&a, &b);
 
-	rig_listen(r);
-	a = rig_connect_request(r, &b);
-	cm_accept(b, &p, r->now);
+	rig_accept(r, b);
 	rig_lose(&r->b);
 	cm_destroy(b, r->now);
 	rig_deliver(&r->b);
@@ -481,20 +406,14 @@ destroy_after_the_REP_reaches_a_peer_that_waits_for_it(void **state)
 static void
 destroy_after_the_REP_reaches_a_peer_that_is_established_even_if_all_is_lost_once(void **state)
 {
-	struct rig *r = rig_new(NULL);
-	struct cm_accept_param p = rig_accept_param(r);
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_response(&a, &b);
 
-	rig_listen(r);
-	a = rig_connect_request(r, &b);
-	cm_accept(b, &p, r->now);
-	rig_deliver(&r->b);
-	rig_expect(&r->a, CM_EV_RESPONSE);
 	cm_rtu(a, no_data, r->now);
 	rig_lose(&r->a);
 	cm_destroy(b, r->now);
 	assert_int_equal(rig_lose(&r->b), 2); /* REJ and DREQ */
-	rig_wait(r, INTERVAL + TICK);
+	rig_wait(r, RIG_INTERVAL + RIG_TICK);
 	rig_deliver(&r->b);
 	rig_expect(&r->a, CM_EV_DISCONNECT);
 	cm_destroy(a, r->now);
@@ -504,15 +423,13 @@ destroy_after_the_REP_reaches_a_peer_that_is_established_even_if_all_is_lost_onc
 static void
 destroy_when_established_sends_a_DREQ_until_it_is_answered(void **state)
 {
-	struct rig *r = rig_new(NULL);
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_established(&a, &b);
 	struct cm_msg m;
 
-	rig_listen(r);
-	a = rig_establish(r, &b);
 	cm_destroy(a, r->now);
 	rig_lose(&r->a);
-	rig_wait(r, INTERVAL + TICK);
+	rig_wait(r, RIG_INTERVAL + RIG_TICK);
 	rig_sent(&r->a, CM_ATTR_DREQ, &m);
 	rig_deliver(&r->a);
 	rig_expect(&r->b, CM_EV_DISCONNECT);
@@ -526,15 +443,9 @@ destroy_when_established_sends_a_DREQ_until_it_is_answered(void **state)
 static void
 destroy_of_a_RESPONSE_rejects_the_REP(void **state)
 {
-	struct rig *r = rig_new(NULL);
-	struct cm_accept_param p = rig_accept_param(r);
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_response(&a, &b);
 
-	rig_listen(r);
-	a = rig_connect_request(r, &b);
-	cm_accept(b, &p, r->now);
-	rig_deliver(&r->b);
-	rig_expect(&r->a, CM_EV_RESPONSE);
 	cm_destroy(a, r->now);
 	rig_deliver(&r->a);
 	assert_int_equal(rig_expect(&r->b, CM_EV_REJECTED)->msg.rej.msg_rejected, CM_MSG_OF_REP);
@@ -545,15 +456,9 @@ destroy_of_a_RESPONSE_rejects_the_REP(void **state)
 static void
 a_withdrawn_REP_is_rejected_again_when_the_RTU_comes(void **state)
 {
-	struct rig *r = rig_new(NULL);
-	struct cm_accept_param p = rig_accept_param(r);
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_response(&a, &b);
 
-	rig_listen(r);
-	a = rig_connect_request(r, &b);
-	cm_accept(b, &p, r->now);
-	rig_deliver(&r->b);
-	rig_expect(&r->a, CM_EV_RESPONSE);
 	assert_int_equal(cm_reject(b, CM_REJ_NO_QP, no_data, no_data, r->now), 0);
 	rig_lose(&r->b);
 	cm_rtu(a, no_data, r->now);

@@ -5,8 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define TICK UINT64_C(2048)
-
 /* ---- Listeners ---- */
 static struct cm_listener *
 listen_to(struct rig *r, enum cm_listen_scope scope, const struct gid *gid, void *owner)
@@ -122,12 +120,11 @@ requests_survive_their_listener(void **state)
 {
 	struct rig *r = rig_new(NULL);
 	struct cm_listener *l = rig_listen(r);
-	struct cm_accept_param p = rig_accept_param(r);
 	struct cm_conn *a, *b;
 
 	a = rig_connect_request(r, &b);
 	cm_unlisten(r->b.cm, l);
-	assert_int_equal(cm_accept(b, &p, r->now), 0);
+	rig_accept(r, b);
 	rig_deliver(&r->b);
 	rig_expect(&r->a, CM_EV_RESPONSE);
 	cm_destroy(a, r->now);
@@ -453,7 +450,7 @@ a_repeated_SIDR_REQ_gets_the_same_answer_without_a_second_event(void **state)
 	cm_sidr_reply(b, &p, r->now);
 	cm_destroy(b, r->now);
 	rig_lose(&r->b);
-	rig_wait(r, 4 * RIG_SEC + TICK);
+	rig_wait(r, 4 * RIG_SEC + RIG_TICK);
 	rig_sent(&r->a, CM_ATTR_SIDR_REQ, &m);
 	rig_deliver(&r->a);
 	rig_expect_none(&r->b);
@@ -470,11 +467,11 @@ an_unanswered_SIDR_REQ_is_repeated_and_then_unreachable(void **state)
 
 	rig_lose(&r->a);
 	for (unsigned int i = 0; i < 3; i++) {
-		rig_wait(r, 4 * RIG_SEC + TICK);
+		rig_wait(r, 4 * RIG_SEC + RIG_TICK);
 		assert_int_equal(rig_lose(&r->a), 1);
 		rig_expect_none(&r->a);
 	}
-	rig_wait(r, 4 * RIG_SEC + TICK);
+	rig_wait(r, 4 * RIG_SEC + RIG_TICK);
 	assert_int_equal(rig_expect(&r->a, CM_EV_UNREACHABLE)->ev.failed_attr, CM_ATTR_SIDR_REQ);
 	rig_sent_nothing(&r->a);
 	cm_destroy(a, r->now);

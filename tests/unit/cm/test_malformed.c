@@ -8,7 +8,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-
 /* Where a MAD is expected: the end that sent it, and the MAD itself, still in flight. */
 struct expected {
 	struct rig_end *from;
@@ -88,10 +87,7 @@ rtu(struct rig *r, struct expected *x)
 	struct cm_conn *a, *b;
 
 	rig_listen(r);
-	a = rig_connect_request(r, &b);
-	assert_int_equal(accept_it(r, b), 0);
-	rig_deliver(&r->b);
-	rig_expect(&r->a, CM_EV_RESPONSE);
+	a = rig_connect_response(r, &b);
 	assert_int_equal(cm_rtu(a, no_data, r->now), 0);
 	take(x, &r->a);
 }
@@ -164,10 +160,7 @@ lap(struct rig *r, struct expected *x)
 
 	rig_listen(r);
 	a = rig_establish(r, &b);
-	cm_msg_init(&m, CM_ATTR_LAP, 77);
-	m.lap.local_comm_id = cm_conn_local_id(a);
-	m.lap.remote_comm_id = cm_conn_local_id(b);
-	m.lap.remote_qpn = RIG_QPN_B;
+	m = rig_lap(a, b, RIG_QPN_B);
 	m.lap.alternate.local_gid = r->a.gid;
 	m.lap.alternate.remote_gid = r->b.gid;
 	m.lap.alternate.hop_limit = 64;

@@ -4,8 +4,6 @@
 
 #include <errno.h>
 
-#define TICK_NS UINT64_C(2048)
-
 static int owner;
 
 static struct cm_listener *
@@ -38,7 +36,7 @@ replace_with(struct rig *r, struct cm_conn *c, struct cm_listener **l, struct cm
 	assert_int_equal(cm_conn_local_id(again), id);
 	/* Nothing is lost: it is in the same tables and lists, and its timer ends in the same tick. */
 	cm_conn_save(again, r->now, &next);
-	assert_true(next.timer_ns >= rec->timer_ns && next.timer_ns - rec->timer_ns <= TICK_NS);
+	assert_true(next.timer_ns >= rec->timer_ns && next.timer_ns - rec->timer_ns <= RIG_TICK);
 	next.timer_ns = rec->timer_ns;
 	assert_memory_equal((uint8_t *)&next + sizeof(next.head), (uint8_t *)rec + sizeof(rec->head), sizeof(next) - sizeof(next.head));
 	return again;
@@ -80,7 +78,6 @@ a_lost_REQ_is_repeated_by_the_next_CM(void **state)
 {
 	struct rig *r = rig_new(NULL);
 	struct cm_listener *l = rig_listen(r);
-	struct cm_accept_param p = rig_accept_param(r);
 	struct cm_conn_record rec;
 	struct cm_conn *b, *a = rig_connect(r);
 	struct cm_msg m;
@@ -95,15 +92,13 @@ a_lost_REQ_is_repeated_by_the_next_CM(void **state)
 		rig_wait(r, RIG_SEC / 10);
 	rig_deliver(&r->a);
 	b = rig_expect(&r->b, CM_EV_REQUEST)->ev.conn;
-	assert_int_equal(cm_accept(b, &p, r->now), 0);
+	rig_accept(r, b);
 	rig_deliver(&r->b);
 	assert_ptr_equal(rig_expect(&r->a, CM_EV_RESPONSE)->ev.conn, a);
 	assert_int_equal(cm_rtu(a, no_data, r->now), 0);
 	rig_deliver(&r->a);
 	rig_expect(&r->b, CM_EV_ESTABLISHED);
-	cm_destroy(a, r->now);
-	rig_settle(r);
-	cm_destroy(b, r->now);
+	rig_destroy(r, a, b);
 	cm_unlisten(r->b.cm, l);
 	rig_free_clean(r);
 }
@@ -157,9 +152,7 @@ a_request_waits_for_its_listener_s_owner_as_before(void **state)
 	assert_int_equal(m.hdr.attr_id, CM_ATTR_REJ);
 	assert_int_equal(m.rej.reason, CM_REJ_STALE_CONN);
 	rig_lose(&r->a);
-	cm_destroy(a, r->now);
-	rig_settle(r);
-	cm_destroy(b, r->now);
+	rig_destroy(r, a, b);
 	cm_unlisten(r->a.cm, l);
 	rig_free_clean(r);
 }
@@ -207,9 +200,7 @@ records_that_cant_be_are_refused(void **state)
 	BAD(timer_ns, UINT64_C(1) << 62);
 	BAD(interval_ns, UINT64_C(1) << 62);
 	BAD(passive, 2);
-	cm_destroy(a, r->now);
-	rig_settle(r);
-	cm_destroy(b, r->now);
+	rig_destroy(r, a, b);
 	cm_unlisten(r->b.cm, l);
 	rig_free_clean(r);
 }

@@ -4,10 +4,6 @@
 
 #include <errno.h>
 
-
-#define REQ_INTERVAL (cm_time_ns(CM_DEFAULT_RESPONSE_TIMEOUT) + 2 * cm_time_ns(CM_DEFAULT_PACKET_LIFE))
-#define TICK UINT64_C(2048) /* timers are exact to a tick of the wheel */
-
 /* ---- REJ ---- */
 static void
 a_service_that_nobody_listens_to_is_rejected_with_reason_8(void **state)
@@ -53,16 +49,10 @@ every_reason_comes_through_with_its_information(void **state)
 static void
 the_active_end_can_refuse_a_REP(void **state)
 {
-	struct rig *r = rig_new(NULL);
-	struct cm_accept_param p = rig_accept_param(r);
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_response(&a, &b);
 	struct cm_msg m;
 
-	rig_listen(r);
-	a = rig_connect_request(r, &b);
-	cm_accept(b, &p, r->now);
-	rig_deliver(&r->b);
-	rig_expect(&r->a, CM_EV_RESPONSE);
 	assert_int_equal(cm_reject(a, CM_REJ_INSUFFICIENT_RESP_RESOURCES, no_data, no_data, r->now), 0);
 	rig_sent(&r->a, CM_ATTR_REJ, &m);
 	assert_int_equal(m.rej.msg_rejected, CM_MSG_OF_REP);
@@ -76,14 +66,11 @@ the_active_end_can_refuse_a_REP(void **state)
 static void
 a_REJ_without_its_senders_ID_is_known_by_the_receivers(void **state)
 {
-	struct rig *r = rig_new(NULL);
-	struct cm_accept_param p = rig_accept_param(r);
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_request(&a, &b);
 	struct cm_msg m;
 
-	rig_listen(r);
-	a = rig_connect_request(r, &b);
-	assert_int_equal(cm_accept(b, &p, r->now), 0);
+	rig_accept(r, b);
 	rig_lose(&r->b);
 	cm_msg_init(&m, CM_ATTR_REJ, 1);
 	m.rej.remote_comm_id = cm_conn_local_id(b);
@@ -100,12 +87,10 @@ a_REJ_without_its_senders_ID_is_known_by_the_receivers(void **state)
 static void
 a_REJ_for_an_ID_unknown_to_its_sender_names_the_GUID(void **state)
 {
-	struct rig *r = rig_new(NULL);
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_request(&a, &b);
 	struct cm_msg m;
 
-	rig_listen(r);
-	a = rig_connect_request(r, &b);
 	cm_msg_init(&m, CM_ATTR_REJ, 1);
 	m.rej.local_comm_id = cm_conn_local_id(a);
 	m.rej.reason = CM_REJ_TIMEOUT;
@@ -124,15 +109,12 @@ a_REJ_for_an_ID_unknown_to_its_sender_names_the_GUID(void **state)
 static void
 a_repeated_REP_gets_the_REJ_again_and_after_TimeWait_another(void **state)
 {
-	struct rig *r = rig_new(NULL);
-	struct cm_accept_param p = rig_accept_param(r);
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_request(&a, &b);
 	struct rig_mad rep;
 	struct cm_msg m;
 
-	rig_listen(r);
-	a = rig_connect_request(r, &b);
-	cm_accept(b, &p, r->now);
+	rig_accept(r, b);
 	rep = r->b.out[0];
 	rig_deliver(&r->b);
 	cm_reject(a, CM_REJ_NO_QP, no_data, no_data, r->now);
@@ -141,7 +123,7 @@ a_repeated_REP_gets_the_REJ_again_and_after_TimeWait_another(void **state)
 	rig_sent(&r->a, CM_ATTR_REJ, &m);
 	assert_int_equal(m.rej.reason, CM_REJ_NO_QP);
 	rig_lose(&r->a);
-	rig_wait(r, REQ_INTERVAL + TICK);
+	rig_wait(r, RIG_INTERVAL + RIG_TICK);
 	assert_int_equal(cm_conn_state(a), CM_IDLE);
 	rig_deliver(&r->b);
 	rig_sent(&r->a, CM_ATTR_REJ, &m);
@@ -152,15 +134,12 @@ a_repeated_REP_gets_the_REJ_again_and_after_TimeWait_another(void **state)
 static void
 a_REP_for_an_unknown_ID_is_rejected_with_reason_6(void **state)
 {
-	struct rig *r = rig_new(NULL);
-	struct cm_accept_param p = rig_accept_param(r);
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_request(&a, &b);
 
-	rig_listen(r);
-	a = rig_connect_request(r, &b);
 	cm_destroy(a, r->now);
 	rig_lose(&r->a);
-	cm_accept(b, &p, r->now);
+	rig_accept(r, b);
 	rig_settle(r);
 	assert_int_equal(rig_expect(&r->b, CM_EV_REJECTED)->ev.reason, CM_REJ_INVALID_COMM_ID);
 	assert_int_equal(cm_conn_state(b), CM_TIMEWAIT);
@@ -170,11 +149,9 @@ a_REP_for_an_unknown_ID_is_rejected_with_reason_6(void **state)
 static void
 a_REQ_that_is_withdrawn_ends_the_request(void **state)
 {
-	struct rig *r = rig_new(NULL);
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_request(&a, &b);
 
-	rig_listen(r);
-	a = rig_connect_request(r, &b);
 	/* The active end knows no ID of the other yet: found by its CA GUID and its own ID. */
 	cm_destroy(a, r->now);
 	rig_deliver(&r->a);
@@ -333,12 +310,10 @@ a_REQ_with_a_QP_that_is_connected_is_rejected_as_stale_and_the_old_connection_go
 static void
 a_peer_that_has_forgotten_a_connection_says_so_and_gets_in(void **state)
 {
-	struct rig *r = rig_new(NULL);
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_established(&a, &b);
 	struct cm_msg m;
 
-	rig_listen(r);
-	a = rig_establish(r, &b);
 	rig_restart_a(r);
 	a = rig_connect(r);
 	rig_deliver(&r->a);
@@ -351,7 +326,7 @@ a_peer_that_has_forgotten_a_connection_says_so_and_gets_in(void **state)
 	assert_int_equal(cm_conn_state(b), CM_TIMEWAIT);
 	assert_int_equal(cm_counters(r->b.cm)->stale_ended, 1);
 	cm_destroy(a, r->now);
-	rig_wait(r, cm_time_ns(CM_DEFAULT_PACKET_LIFE + 1) + TICK);
+	rig_wait(r, RIG_TIMEWAIT + RIG_TICK);
 	rig_expect(&r->b, CM_EV_TIMEWAIT_EXIT);
 	rig_connect(r);
 	rig_deliver(&r->a);
@@ -363,19 +338,17 @@ a_peer_that_has_forgotten_a_connection_says_so_and_gets_in(void **state)
 static void
 a_peer_that_does_not_answer_has_forgotten_the_connection(void **state)
 {
-	struct rig *r = rig_new(NULL);
+	struct cm_conn *a, *b;
+	struct rig *r = rig_new_established(&a, &b);
 	unsigned int probes = 0;
-	struct cm_conn *b;
 	struct cm_msg m;
 
-	rig_listen(r);
-	rig_establish(r, &b);
 	rig_connect(r);
 	rig_deliver(&r->a);
 	assert_int_equal(sent(r, 0, &m), CM_ATTR_REJ);
 	for (unsigned int i = 0; i < 5 && cm_conn_state(b) == CM_ESTABLISHED; i++) {
 		rig_lose(&r->b);
-		rig_wait(r, RIG_SEC + TICK);
+		rig_wait(r, RIG_SEC + RIG_TICK);
 		probes += r->b.nb_out > 0 && sent(r, 0, &m) == CM_ATTR_REP;
 	}
 	assert_int_equal(probes, 2);
@@ -389,12 +362,10 @@ a_peer_that_does_not_answer_has_forgotten_the_connection(void **state)
 static void
 a_connection_whose_QP_has_failed_ends_at_once(void **state)
 {
-	struct rig *r = rig_new(NULL);
-	struct cm_conn *b;
+	struct cm_conn *a, *b;
+	struct rig *r = rig_new_established(&a, &b);
 	struct cm_msg m;
 
-	rig_listen(r);
-	rig_establish(r, &b);
 	cm_conn_set_owner(b, r);
 	r->qp_gone = true;
 	rig_connect(r);
@@ -408,22 +379,14 @@ a_connection_whose_QP_has_failed_ends_at_once(void **state)
 static void
 a_QP_in_TimeWait_is_stale_and_free_afterwards(void **state)
 {
-	struct rig *r = rig_new(NULL);
 	struct cm_conn *a, *b, *a2;
+	struct rig *r = rig_new_disconnected(&a, &b);
 
-	rig_listen(r);
-	a = rig_establish(r, &b);
-	cm_disconnect(a, no_data, r->now);
-	rig_deliver(&r->a);
-	rig_expect(&r->b, CM_EV_DISCONNECT);
-	cm_disconnect(b, no_data, r->now);
-	rig_deliver(&r->b);
-	rig_expect(&r->a, CM_EV_DISCONNECTED);
 	a2 = rig_connect(r);
 	rig_settle(r);
 	assert_int_equal(rig_expect(&r->a, CM_EV_REJECTED)->ev.reason, CM_REJ_STALE_CONN);
 	cm_destroy(a2, r->now);
-	rig_wait(r, cm_time_ns(CM_DEFAULT_PACKET_LIFE + 1) + TICK);
+	rig_wait(r, RIG_TIMEWAIT + RIG_TICK);
 	rig_expect(&r->b, CM_EV_TIMEWAIT_EXIT);
 	rig_expect(&r->a, CM_EV_TIMEWAIT_EXIT);
 	rig_connect(r);
@@ -435,20 +398,17 @@ a_QP_in_TimeWait_is_stale_and_free_afterwards(void **state)
 static void
 a_REP_with_a_QP_that_is_connected_is_rejected_as_stale(void **state)
 {
-	struct rig *r = rig_new(NULL);
-	struct cm_accept_param p = rig_accept_param(r);
+	struct cm_conn *a, *b, *a2, *b2;
+	struct rig *r = rig_new_established(&a, &b);
 	struct cm_connect_param cp = rig_connect_param(r);
 	const struct rig_event *ev;
-	struct cm_conn *a, *b, *a2, *b2;
 	struct cm_msg m;
 
-	rig_listen(r);
-	a = rig_establish(r, &b);
 	cp.qpn = RIG_QPN_A + 1;
 	a2 = cm_connect(r->a.cm, &cp, r->now);
 	rig_deliver(&r->a);
 	b2 = rig_expect(&r->b, CM_EV_REQUEST)->ev.conn;
-	cm_accept(b2, &p, r->now); /* the same QP again */
+	rig_accept(r, b2); /* the same QP again */
 	rig_deliver(&r->b);
 	ev = rig_expect(&r->a, CM_EV_REJECTED);
 	assert_ptr_equal(ev->ev.conn, a2);
@@ -470,20 +430,17 @@ a_REP_with_a_QP_that_is_connected_is_rejected_as_stale(void **state)
 static void
 a_REP_with_the_QP_of_a_failed_connection_ends_it(void **state)
 {
-	struct rig *r = rig_new(NULL);
-	struct cm_accept_param p = rig_accept_param(r);
-	struct cm_connect_param cp = rig_connect_param(r);
 	struct cm_conn *a, *b;
+	struct rig *r = rig_new_established(&a, &b);
+	struct cm_connect_param cp = rig_connect_param(r);
 	struct cm_msg m;
 
-	rig_listen(r);
-	a = rig_establish(r, &b);
 	cm_conn_set_owner(a, r);
 	r->qp_gone = true;
 	cp.qpn = RIG_QPN_A + 1;
 	cm_connect(r->a.cm, &cp, r->now);
 	rig_deliver(&r->a);
-	cm_accept(rig_expect(&r->b, CM_EV_REQUEST)->ev.conn, &p, r->now);
+	rig_accept(r, rig_expect(&r->b, CM_EV_REQUEST)->ev.conn);
 	rig_deliver(&r->b);
 	assert_int_equal(cm_mad_decode(r->a.out[0].mad, CM_MAD_BYTES, &m), CM_MAD_OK);
 	assert_int_equal(m.rej.reason, CM_REJ_STALE_CONN);
@@ -497,7 +454,6 @@ static void
 a_DREQ_to_an_end_that_was_rejected_as_stale_is_answered_to_its_sender(void **state)
 {
 	struct rig *r = rig_new(NULL);
-	struct cm_accept_param p = rig_accept_param(r);
 	struct cm_listener *l = rig_listen(r);
 	struct cm_conn *b, *a = rig_connect_request(r, &b);
 	uint32_t id = cm_conn_local_id(b);
@@ -505,7 +461,7 @@ a_DREQ_to_an_end_that_was_rejected_as_stale_is_answered_to_its_sender(void **sta
 
 	cm_unlisten(r->b.cm, l);
 	rig_wait(r, 4 * RIG_SEC);
-	assert_int_equal(cm_accept(b, &p, r->now), 0);
+	rig_accept(r, b);
 	cm_destroy(b, r->now);
 	assert_int_equal(rig_lose(&r->b), 3); /* REP, REJ, DREQ */
 	rig_wait(r, 3 * RIG_SEC);
@@ -527,20 +483,15 @@ a_DREQ_to_an_end_that_was_rejected_as_stale_is_answered_to_its_sender(void **sta
 static void
 a_LAP_answers_the_question_whether_the_peer_is_there(void **state)
 {
-	struct rig *r = rig_new(NULL);
-	struct cm_conn *b, *a;
+	struct cm_conn *a, *b;
+	struct rig *r = rig_new_established(&a, &b);
 	struct cm_msg m;
 
-	rig_listen(r);
-	a = rig_establish(r, &b);
 	rig_connect(r);
 	rig_deliver(&r->a);
 	assert_int_equal(cm_counters(r->b.cm)->stale_probes, 1);
 	rig_lose(&r->b);
-	cm_msg_init(&m, CM_ATTR_LAP, 77);
-	m.lap.local_comm_id = cm_conn_local_id(a);
-	m.lap.remote_comm_id = cm_conn_local_id(b);
-	m.lap.remote_qpn = RIG_QPN_B;
+	m = rig_lap(a, b, RIG_QPN_B);
 	rig_forge(r, &m);
 	rig_expect(&r->b, CM_EV_LAP);
 	assert_int_equal(cm_counters(r->b.cm)->stale_answered, 1);
@@ -556,16 +507,11 @@ a_LAP_answers_the_question_whether_the_peer_is_there(void **state)
 static void
 an_APR_ends_the_question_whether_the_peer_is_there(void **state)
 {
-	struct rig *r = rig_new(NULL);
-	struct cm_conn *b, *a;
+	struct cm_conn *a, *b;
+	struct rig *r = rig_new_established(&a, &b);
 	struct cm_msg m;
 
-	rig_listen(r);
-	a = rig_establish(r, &b);
-	cm_msg_init(&m, CM_ATTR_LAP, 77);
-	m.lap.local_comm_id = cm_conn_local_id(a);
-	m.lap.remote_comm_id = cm_conn_local_id(b);
-	m.lap.remote_qpn = RIG_QPN_B;
+	m = rig_lap(a, b, RIG_QPN_B);
 	rig_forge(r, &m);
 	rig_expect(&r->b, CM_EV_LAP);
 	rig_connect(r);
@@ -583,20 +529,15 @@ an_APR_ends_the_question_whether_the_peer_is_there(void **state)
 static void
 a_late_REJ_of_a_REQ_that_was_accepted_changes_nothing(void **state)
 {
-	struct rig *r = rig_new(NULL);
-	struct cm_conn *b, *a;
+	struct cm_conn *a, *b;
+	struct rig *r = rig_new_established(&a, &b);
 	struct cm_msg m;
-	struct rig_mad late = { 0 };
 
-	rig_listen(r);
-	a = rig_establish(r, &b);
 	cm_msg_init(&m, CM_ATTR_REJ, 1);
 	m.rej.remote_comm_id = cm_conn_local_id(a);
 	m.rej.msg_rejected = CM_MSG_OF_REQ;
 	m.rej.reason = CM_REJ_NO_RESOURCES;
-	late.av = rig_av(&r->b);
-	cm_mad_encode(&m, late.mad);
-	rig_carry(&r->b, &late);
+	rig_forge_from(&r->b, &m);
 	rig_expect_none(&r->a);
 	assert_int_equal(cm_conn_state(a), CM_ESTABLISHED);
 	assert_int_equal(cm_counters(r->a.cm)->rx_wrong_state, 1);

@@ -444,6 +444,36 @@ peer_close(struct peer *p)
 	munmap(p->db, p->dev.nb_engines * p->dev.db_stride);
 }
 
+int
+peer_ask(struct peer *p, struct ctl_req *q, struct ctl_rsp *r)
+{
+	int fds[2] = { -1, -1 }, rc = peer_call(p->sock, q, NULL, 0, r, fds, 2);
+
+	for (int i = 0; i < 2; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	return rc;
+}
+
+int
+peer_ask_cq(struct peer *p, uint32_t cqe, struct ctl_rsp *r)
+{
+	struct ctl_req q = peer_req(CTL_CQ_CREATE);
+
+	q.cq_create.cqe = cqe;
+	return peer_ask(p, &q, r);
+}
+
+int
+peer_ask_qp(struct peer *p, uint32_t pd, uint32_t cq, struct ctl_rsp *r)
+{
+	struct ctl_req q = peer_req(CTL_QP_CREATE);
+
+	q.qp_create = (struct ctl_qp_create_req){ .type = UROCE_QPT_RC, .pd = pd, .send_cq = cq, .recv_cq = cq,
+						  .srq = UINT32_MAX, .cap = { 16, 32, 1, 1, 0 } };
+	return peer_ask(p, &q, r);
+}
+
 void
 peer_segment(struct peer *p, const struct ctl_new_segment *seg, int fd)
 {

@@ -92,6 +92,12 @@ struct peer {
 };
 void peer_open(struct peer *p);
 void peer_close(struct peer *p);
+/** As peer_call(), for a session; descriptors of the reply are closed. @return the status. */
+int peer_ask(struct peer *p, struct ctl_req *q, struct ctl_rsp *r);
+/** peer_ask() for a CQ without a channel. */
+int peer_ask_cq(struct peer *p, uint32_t cqe, struct ctl_rsp *r);
+/** peer_ask() for an RC QP. */
+int peer_ask_qp(struct peer *p, uint32_t pd, uint32_t cq, struct ctl_rsp *r);
 /** Map the segment that a reply brought. */
 void peer_segment(struct peer *p, const struct ctl_new_segment *seg, int fd);
 struct ctl_cq_create_rsp peer_cq(struct peer *p, uint32_t cqe);

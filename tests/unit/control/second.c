@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include <rte_eth_ring.h>
+#include <rte_launch.h>
 #include <rte_ring.h>
 
 #include "base/record.h"
@@ -79,8 +80,33 @@ second_save(struct uroce *from, struct stream_out *o, uint32_t sessions, uint32_
 	assert_false(o->failed);
 }
 
-int
-second_run(void *arg)
+static int
+run_engine(void *arg)
 {
 	return uroce_engine_run(second, 0);
+}
+
+void
+second_start(struct stream_in *in)
+{
+	char err[UROCE_ERR_BYTES];
+
+	second = second_make(in);
+	stream_done(in);
+	assert_int_equal(rte_eal_remote_launch(run_engine, NULL, 1), 0);
+	assert_int_equal(uroce_control_start(second, err), 0);
+}
+
+void
+second_stop(void)
+{
+	uroce_control_stop(second);
+	uroce_engine_stop(second, 0);
+	rte_eal_mp_wait_lcore();
+	/* The socket is the first one's, which ends it. */
+	second->bound = false;
+	uroce_destroy(second);
+	daemon_take_sigbus();
+	daemon_go_on();
+	assert_true(daemon_wait_empty());
 }

@@ -2,135 +2,11 @@
 /* The rules of `balance`: which QPs move where, by loads that the test makes up. */
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 
-#include <rte_common.h>
-
-#include "control/core/balance_priv.h"
-
-enum {
-	PERCENT = BALANCE_ALL / 100,
-	QPS_MOST = 400,
-	STAY = BALANCE_STAY_MS / BALANCE_INTERVAL_MS,
-	LONG_AGO = -STAY,
-};
-
-struct world_qp {
-	uint32_t load;      /* that it causes wherever it is */
-	unsigned int engine;
-	int moved;          /* the interval in which it moved last */
-	bool stays;         /* it is of a kind that can't move */
-	uint32_t nb_qps;    /* more than 1: it is a group */
-};
-
-/* Engines and QPs with loads, and what has been planned. */
-struct world {
-	struct balance b;
-	struct world_qp qp[QPS_MOST];
-	uint32_t nb_qps;
-	uint32_t own[UROCE_MAX_ENGINES]; /* what an engine has to do beside its QPs */
-	int interval;
-	struct balance_move moves[BALANCE_MOVES];
-	unsigned int n;
-};
-
-static struct world *
-world(unsigned int nb_engines)
-{
-	struct world *w = calloc(1, sizeof(*w));
-
-	assert_non_null(w);
-	balance_init(&w->b, nb_engines, true);
-	return w;
-}
-
-/** @return the number of the first of @p n QPs. */
-static uint32_t
-add(struct world *w, unsigned int engine, uint32_t n, uint32_t load)
-{
-	for (uint32_t i = 0; i < n; i++) {
-		assert_in_range(w->nb_qps, 0, QPS_MOST - 1);
-		w->qp[w->nb_qps++] = (struct world_qp){ load, engine, LONG_AGO, false, 1 };
-	}
-	return w->nb_qps - n;
-}
-
-/** What its QPs want, which may be more than an engine has. */
-static uint32_t
-wanted(const struct world *w, unsigned int engine)
-{
-	uint32_t load = w->own[engine];
-
-	for (uint32_t i = 0; i < w->nb_qps; i++)
-		load += w->qp[i].engine == engine ? w->qp[i].load : 0;
-	return load;
-}
-
-static uint32_t
-load(const struct world *w, unsigned int engine)
-{
-	return RTE_MIN(wanted(w, engine), (uint32_t)BALANCE_ALL);
-}
-
-/** An interval ends, with costs in a unit of their own; QPs without load have cost a little, too. @return how many moves are planned; they are made. */
-static unsigned int
-interval(struct world *w)
-{
-	uint32_t loads[UROCE_MAX_ENGINES];
-
-	w->interval++;
-	for (unsigned int i = 0; i < w->b.nb_engines; i++)
-		loads[i] = load(w, i);
-	balance_begin(&w->b, loads);
-	for (uint32_t i = 0; i < w->nb_qps; i++) {
-		const struct balance_qp q = { .session = 7, .handle = i, .nb_qps = w->qp[i].nb_qps,
-					       .cost = w->qp[i].load * UINT64_C(3000) + 1 };
-
-		balance_add(&w->b, w->qp[i].engine, &q, !w->qp[i].stays && w->interval - w->qp[i].moved > STAY);
-	}
-	w->n = balance_plan(&w->b, w->moves);
-	assert_in_range(w->n, 0, BALANCE_MOVES);
-	for (unsigned int i = 0; i < w->n; i++) {
-		struct world_qp *q = &w->qp[w->moves[i].qp.handle];
-
-		assert_int_equal(w->moves[i].qp.session, 7);
-		assert_int_equal(q->engine, w->moves[i].from);
-		assert_int_not_equal(w->moves[i].to, w->moves[i].from);
-		assert_in_range(w->moves[i].to, 0, w->b.nb_engines - 1);
-		assert_false(q->stays || w->interval - q->moved <= STAY);
-		/* A group that makes another engine hot is no more than what the two differ by. */
-		if (w->moves[i].qp.nb_qps > 1 && w->moves[i].to_load + w->moves[i].load > BALANCE_HOT)
-			assert_in_range(w->moves[i].load, 0, (w->moves[i].from_load - w->moves[i].to_load) / 2);
-		q->engine = w->moves[i].to;
-		q->moved = w->interval;
-	}
-	return w->n;
-}
-
-/** Let so many intervals pass. @return the moves in all of them. */
-static unsigned int
-intervals(struct world *w, unsigned int n)
-{
-	unsigned int moves = 0;
-
-	while (n-- > 0)
-		moves += interval(w);
-	return moves;
-}
-
-static uint32_t
-qps_at(const struct world *w, unsigned int engine)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < w->nb_qps; i++)
-		n += w->qp[i].engine == engine;
-	return n;
-}
+#include "balance_world.h"
 
 /* ---- A hot engine ---- */
 static void
@@ -237,16 +113,6 @@ the_other_engine_ends_below_what_the_hot_one_had(void **state)
 	assert_int_equal(intervals(w, 1), 1);
 	assert_int_equal(w->qp[heavy].engine, 1);
 	free(w);
-}
-
-/** @return the number of a group of @p n QPs with @p load together. */
-static uint32_t
-add_group(struct world *w, unsigned int engine, uint32_t n, uint32_t load)
-{
-	uint32_t i = add(w, engine, 1, load);
-
-	w->qp[i].nb_qps = n;
-	return i;
 }
 
 /* It can't be divided there either: the load would only have another place. */
@@ -573,131 +439,6 @@ the_heaviest_qps_are_found_in_any_order(void **state)
 	free(b);
 }
 
-/* ---- Loads at random ---- */
-static uint32_t
-heaviest(const struct world *w)
-{
-	uint32_t most = 0;
-
-	for (uint32_t i = 0; i < w->nb_qps; i++)
-		most = RTE_MAX(most, w->qp[i].load);
-	return most;
-}
-
-/** @return what each engine would have if QPs could be divided. */
-static uint32_t
-mean(const struct world *w)
-{
-	uint64_t sum = 0;
-
-	for (unsigned int i = 0; i < w->b.nb_engines; i++)
-		sum += wanted(w, i);
-	return (uint32_t)(sum / w->b.nb_engines);
-}
-
-/** @return whether nothing is left to be done for a hot engine. */
-static bool
-is_at_its_best(const struct world *w, unsigned int engine)
-{
-	uint32_t coolest = BALANCE_ALL, here = load(w, engine);
-
-	for (unsigned int i = 0; i < w->b.nb_engines; i++)
-		coolest = RTE_MIN(coolest, load(w, i));
-	if (here <= BALANCE_HOT || here - coolest <= BALANCE_GAP)
-		return true;
-	/* Light QPs can be divided as one likes. A heavy one could make the other engine the hot one. */
-	if (heaviest(w) < BALANCE_MARGIN)
-		return mean(w) > BALANCE_ALL;
-	for (uint32_t i = 0; i < w->nb_qps; i++)
-		if (w->qp[i].engine == engine && w->qp[i].load >= BALANCE_MARGIN && coolest + w->qp[i].load + BALANCE_MARGIN <= here &&
-		    wanted(w, engine) <= BALANCE_ALL)
-			return false;
-	return true;
-}
-
-static void
-make_random_qps(struct world *w, uint32_t n)
-{
-	/* More than the engines can do together, a part of it, or little; most QPs are light. */
-	static const uint32_t parts[] = { 150, 70, 50, 10 };
-	uint64_t all = (uint64_t)BALANCE_ALL * w->b.nb_engines * parts[rand() % 4] / 100, weights = 0;
-	uint32_t *weight = calloc(n, sizeof(*weight));
-	bool together = rand() % 2 == 0;
-
-	assert_non_null(weight);
-	for (uint32_t i = 0; i < n; i++) {
-		weight[i] = rand() % 4 == 0 ? 1 + rand() % 1000 : 1 + rand() % 20;
-		weights += weight[i];
-	}
-	for (uint32_t i = 0; i < n; i++)
-		add(w, together ? 0 : (unsigned int)rand() % w->b.nb_engines, 1, (uint32_t)(all * weight[i] / weights));
-	free(weight);
-}
-
-static void
-loads_at_random_come_to_rest(void **state)
-{
-	for (unsigned int seed = 1; seed <= 2000; seed++) {
-		struct world *w;
-
-		srand(seed);
-		w = world(2 + rand() % 7);
-		make_random_qps(w, 1 + rand() % 150);
-		intervals(w, 250);
-		if (intervals(w, 3 * STAY) != 0)
-			fail_msg("seed %u: QPs go on moving", seed);
-		for (unsigned int i = 0; i < w->b.nb_engines; i++)
-			if (!is_at_its_best(w, i))
-				fail_msg("seed %u: engine %u has %u, where %u is the mean", seed, i, wanted(w, i), mean(w));
-		free(w);
-	}
-}
-
-static void
-groups_at_random_come_to_rest(void **state)
-{
-	for (unsigned int seed = 1; seed <= 1000; seed++) {
-		struct world *w;
-
-		srand(seed);
-		w = world(2 + rand() % 7);
-		make_random_qps(w, 1 + rand() % 40);
-		for (uint32_t i = 0; i < w->nb_qps; i++)
-			w->qp[i].nb_qps = rand() % 2 == 0 ? 1 : 1 + (uint32_t)rand() % 100;
-		intervals(w, 250);
-		if (intervals(w, 3 * STAY) != 0)
-			fail_msg("seed %u: groups go on moving", seed);
-		free(w);
-	}
-}
-
-/** Loads that change by a fifth from interval to interval, and aren't what their costs say. */
-static void
-noise_moves_little(void **state)
-{
-	unsigned int moves = 0;
-
-	for (unsigned int seed = 1; seed <= 200; seed++) {
-		struct world *w;
-		uint32_t base[QPS_MOST];
-
-		srand(seed);
-		w = world(2 + rand() % 3);
-		make_random_qps(w, 2 + rand() % 60);
-		for (uint32_t i = 0; i < w->nb_qps; i++)
-			base[i] = w->qp[i].load;
-		for (int i = 0; i < 400; i++) {
-			for (uint32_t k = 0; k < w->nb_qps; k++)
-				w->qp[k].load = (uint32_t)((uint64_t)base[k] * (80 + (unsigned int)rand() % 41) / 100);
-			interval(w);
-			moves += i >= 100 ? w->n : 0;
-		}
-		free(w);
-	}
-	/* In 200 worlds of five minutes each. */
-	assert_in_range(moves, 0, 200);
-}
-
 int
 main(void)
 {
@@ -731,9 +472,6 @@ main(void)
 		cmocka_unit_test(a_hot_engine_comes_first),
 		cmocka_unit_test(nothing_is_planned_before_enough_intervals_are_known),
 		cmocka_unit_test(the_heaviest_qps_are_found_in_any_order),
-		cmocka_unit_test(loads_at_random_come_to_rest),
-		cmocka_unit_test(groups_at_random_come_to_rest),
-		cmocka_unit_test(noise_moves_little),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

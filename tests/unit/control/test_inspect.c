@@ -17,35 +17,6 @@
 
 enum { CQ_ENTRIES = 64, MR_BYTES = 1 << 20, REGIONS = 50 };
 
-static int
-call(struct peer *p, struct ctl_req *q, struct ctl_rsp *r)
-{
-	int fd = -1, rc = peer_call(p->sock, q, NULL, 0, r, &fd, 1);
-
-	if (fd >= 0)
-		close(fd);
-	return rc;
-}
-
-static int
-cq_create_at(struct peer *p, struct ctl_rsp *r)
-{
-	struct ctl_req q = peer_req(CTL_CQ_CREATE);
-
-	q.cq_create.cqe = CQ_ENTRIES;
-	return call(p, &q, r);
-}
-
-static int
-qp_create_at(struct peer *p, uint32_t pd, uint32_t cq, struct ctl_rsp *r)
-{
-	struct ctl_req q = peer_req(CTL_QP_CREATE);
-
-	q.qp_create = (struct ctl_qp_create_req){ .type = UROCE_QPT_RC, .pd = pd, .send_cq = cq, .recv_cq = cq,
-						  .srq = UINT32_MAX, .cap = { 16, 32, 1, 1, 0 } };
-	return call(p, &q, r);
-}
-
 /** Register MR_BYTES of converted memory. */
 static int
 mr_reg(struct peer *p, uint32_t pd, struct ctl_rsp *r)
@@ -74,7 +45,7 @@ start_connecting(struct peer *p, uint32_t handle)
 	q.qp_modify.handle = handle;
 	q.qp_modify.mask = UROCE_QP_STATE | UROCE_QP_PKEY_INDEX | UROCE_QP_PORT | UROCE_QP_ACCESS_FLAGS;
 	q.qp_modify.attr = (struct uroce_qp_attr){ .qp_state = UROCE_QPS_INIT, .port_num = 1 };
-	assert_int_equal(call(p, &q, &r), 0);
+	assert_int_equal(peer_ask(p, &q, &r), 0);
 	q.qp_modify.mask = UROCE_QP_STATE | UROCE_QP_AV | UROCE_QP_PATH_MTU | UROCE_QP_DEST_QPN | UROCE_QP_RQ_PSN |
 			   UROCE_QP_MAX_DEST_RD_ATOMIC | UROCE_QP_MIN_RNR_TIMER;
 	q.qp_modify.attr = (struct uroce_qp_attr){
@@ -107,8 +78,8 @@ what_a_program_has_can_be_seen(void **state)
 
 	peer_open(&p);
 	pd = peer_pd(p.sock);
-	assert_int_equal(cq_create_at(&p, &cq), 0);
-	assert_int_equal(qp_create_at(&p, pd, cq.cq_create.handle, &qp), 0);
+	assert_int_equal(peer_ask_cq(&p, CQ_ENTRIES, &cq), 0);
+	assert_int_equal(peer_ask_qp(&p, pd, cq.cq_create.handle, &qp), 0);
 	assert_int_equal(mr_reg(&p, pd, &mr), 0);
 
 	assert_int_equal(inspect_list(daemon_control(), INSPECT_SESSION, &f, numbers, 4), 1);
@@ -202,8 +173,8 @@ a_peer_without_arp_answer_is_named_while_it_is_asked_for_and_after(void **state)
 	int i;
 
 	peer_open(&p);
-	assert_int_equal(cq_create_at(&p, &cq), 0);
-	assert_int_equal(qp_create_at(&p, peer_pd(p.sock), cq.cq_create.handle, &qp), 0);
+	assert_int_equal(peer_ask_cq(&p, CQ_ENTRIES, &cq), 0);
+	assert_int_equal(peer_ask_qp(&p, peer_pd(p.sock), cq.cq_create.handle, &qp), 0);
 	start_connecting(&p, qp.qp_create.handle);
 	for (i = 0; i < 5000; i++) {
 		assert_int_equal(inspect_qp(daemon_control(), qp.qp_create.qpn, &seen), 0);

@@ -18,36 +18,6 @@
 enum { CQ_ENTRIES = 64, MR_BYTES = 1 << 20, SMALL_SEG = 1, SHORT_SECONDS = 1 };
 
 static int
-call(struct peer *p, struct ctl_req *q, struct ctl_rsp *r)
-{
-	int fds[2] = { -1, -1 }, rc = peer_call(p->sock, q, NULL, 0, r, fds, 2);
-
-	for (int i = 0; i < 2; i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
-	return rc;
-}
-
-static int
-cq_create_at(struct peer *p, struct ctl_rsp *r)
-{
-	struct ctl_req q = peer_req(CTL_CQ_CREATE);
-
-	q.cq_create.cqe = CQ_ENTRIES;
-	return call(p, &q, r);
-}
-
-static int
-qp_create_at(struct peer *p, uint32_t pd, uint32_t cq, struct ctl_rsp *r)
-{
-	struct ctl_req q = peer_req(CTL_QP_CREATE);
-
-	q.qp_create = (struct ctl_qp_create_req){ .type = UROCE_QPT_RC, .pd = pd, .send_cq = cq, .recv_cq = cq,
-						  .srq = UINT32_MAX, .cap = { 16, 32, 1, 1, 0 } };
-	return call(p, &q, r);
-}
-
-static int
 mr_reg_at(struct peer *p, uint32_t pd, uint64_t addr, uint64_t bytes, enum ctl_seg_kind kind, struct ctl_rsp *r)
 {
 	uint8_t buf[CTL_REQ_BYTES + sizeof(struct ctl_seg)] = { 0 };
@@ -100,17 +70,17 @@ a_program_gets_no_more_than_its_share(void **state)
 	control_lock(daemon_control());
 	conf->session_max_cq = conf->session_max_qp = conf->session_max_mr = 1;
 	control_unlock(daemon_control());
-	assert_int_equal(cq_create_at(&p, &cq), 0);
-	expect_refused(cq_create_at(&p, &r), &r, ENOMEM, "daemon.session_max_cq is 1");
-	assert_int_equal(qp_create_at(&p, pd, cq.cq_create.handle, &qp), 0);
-	expect_refused(qp_create_at(&p, pd, cq.cq_create.handle, &r), &r, ENOMEM, "daemon.session_max_qp is 1");
+	assert_int_equal(peer_ask_cq(&p, CQ_ENTRIES, &cq), 0);
+	expect_refused(peer_ask_cq(&p, CQ_ENTRIES, &r), &r, ENOMEM, "daemon.session_max_cq is 1");
+	assert_int_equal(peer_ask_qp(&p, pd, cq.cq_create.handle, &qp), 0);
+	expect_refused(peer_ask_qp(&p, pd, cq.cq_create.handle, &r), &r, ENOMEM, "daemon.session_max_qp is 1");
 	assert_int_equal(mr_reg(&p, pd, MR_BYTES, &mr), 0);
 	expect_refused(mr_reg(&p, pd, MR_BYTES, &r), &r, ENOMEM, "daemon.session_max_mr is 1");
 	/* What goes makes room. */
 	q = peer_req(CTL_QP_DESTROY);
 	q.handle.handle = qp.qp_create.handle;
-	assert_int_equal(call(&p, &q, &r), 0);
-	assert_int_equal(qp_create_at(&p, pd, cq.cq_create.handle, &qp), 0);
+	assert_int_equal(peer_ask(&p, &q, &r), 0);
+	assert_int_equal(peer_ask_qp(&p, pd, cq.cq_create.handle, &qp), 0);
 	control_lock(daemon_control());
 	conf->session_max_cq = conf->session_max_qp = conf->session_max_mr = 0;
 	conf->session_max_memory = 1;
@@ -118,7 +88,7 @@ a_program_gets_no_more_than_its_share(void **state)
 	expect_refused(mr_reg(&p, pd, MR_BYTES, &r), &r, ENOMEM, "daemon.session_max_memory is 1");
 	q = peer_req(CTL_MR_DEREG);
 	q.handle.handle = mr.mr_reg.handle;
-	assert_int_equal(call(&p, &q, &r), 0);
+	assert_int_equal(peer_ask(&p, &q, &r), 0);
 	assert_int_equal(mr_reg(&p, pd, MR_BYTES, &mr), 0);
 	conf->session_max_memory = 0;
 	peer_close(&p);
@@ -143,7 +113,7 @@ what_a_user_has_adds_up_to_2_63_at_most(void **state)
 	expect_refused(mr_reg_at(&p, pd, 0, 1, CTL_SEG_REMOTE, &r), &r, ENOMEM, "add up to 2^63");
 	q = peer_req(CTL_MR_DEREG);
 	q.handle.handle = mr.mr_reg.handle;
-	assert_int_equal(call(&p, &q, &r), 0);
+	assert_int_equal(peer_ask(&p, &q, &r), 0);
 	assert_int_equal(mr_reg_at(&p, pd, 0, half, CTL_SEG_REMOTE, &r), 0);
 	peer_close(&p);
 	assert_true(daemon_wait_empty());
@@ -164,8 +134,8 @@ all_programs_of_a_user_share(void **state)
 	conf->user_max_cq = 1;
 	conf->user_max_memory = 1;
 	conf->user_max_sessions = 2;
-	assert_int_equal(cq_create_at(&a, &cq), 0);
-	expect_refused(cq_create_at(&b, &r), &r, ENOMEM, "daemon.user_max_cq is 1");
+	assert_int_equal(peer_ask_cq(&a, CQ_ENTRIES, &cq), 0);
+	expect_refused(peer_ask_cq(&b, CQ_ENTRIES, &r), &r, ENOMEM, "daemon.user_max_cq is 1");
 	assert_int_equal(mr_reg(&a, peer_pd(a.sock), MR_BYTES, &r), 0);
 	expect_refused(mr_reg(&b, peer_pd(b.sock), MR_BYTES, &r), &r, ENOMEM, "daemon.user_max_memory is 1");
 	sock = peer_connect();
@@ -175,7 +145,7 @@ all_programs_of_a_user_share(void **state)
 	close(sock);
 	/* With a program goes what it had. */
 	peer_close(&a);
-	for (int i = 0; i < 5000 && cq_create_at(&b, &cq) != 0; i++)
+	for (int i = 0; i < 5000 && peer_ask_cq(&b, CQ_ENTRIES, &cq) != 0; i++)
 		usleep(1000);
 	assert_int_equal(mr_reg(&b, peer_pd(b.sock), MR_BYTES, &r), 0);
 	conf->user_max_cq = conf->user_max_memory = conf->user_max_sessions = 0;
@@ -316,7 +286,7 @@ make(struct peer *p, enum quota kind, uint32_t pd, uint32_t qp, struct ctl_rsp *
 		q = peer_req(CTL_CM_CREATE_ID);
 		q.cm_create = (struct ctl_cm_create_req){ .ps = CTL_CM_PS_TCP, .qp_type = UROCE_QPT_RC };
 	}
-	return call(p, &q, r);
+	return peer_ask(p, &q, r);
 }
 
 static void
@@ -334,12 +304,12 @@ objects_of_each_kind_are_counted(void **state)
 
 	peer_open(&p);
 	pd = peer_pd(p.sock);
-	assert_int_equal(cq_create_at(&p, &cq), 0);
+	assert_int_equal(peer_ask_cq(&p, CQ_ENTRIES, &cq), 0);
 	q.qp_create = (struct ctl_qp_create_req){ .type = UROCE_QPT_UD, .pd = pd, .send_cq = cq.cq_create.handle,
 						  .recv_cq = cq.cq_create.handle, .srq = UINT32_MAX, .cap = { 1, 1, 1, 1, 0 } };
-	assert_int_equal(call(&p, &q, &qp), 0);
+	assert_int_equal(peer_ask(&p, &q, &qp), 0);
 	q = peer_req(CTL_CM_OPEN);
-	assert_int_equal(call(&p, &q, &r), 0);
+	assert_int_equal(peer_ask(&p, &q, &r), 0);
 	s = TAILQ_FIRST(&daemon_control()->sessions);
 	for (unsigned int i = 0; i < sizeof(some) / sizeof(some[0]); i++) {
 		limit = (uint32_t *)((char *)conf + kinds[some[i]].session);
@@ -440,10 +410,10 @@ queues_are_counted_for_the_user(void **state)
 	conf->limit_root = true;
 	conf->user_max_rings = 3;
 	q.cq_create.cqe = 1 << 16; /* 2 MiB */
-	assert_int_equal(call(&a, &q, &r), 0);
-	expect_refused(call(&b, &q, &r), &r, ENOMEM, "daemon.user_max_rings is 3");
+	assert_int_equal(peer_ask(&a, &q, &r), 0);
+	expect_refused(peer_ask(&b, &q, &r), &r, ENOMEM, "daemon.user_max_rings is 3");
 	assert_int_equal(peer_handle(a.sock, CTL_CQ_DESTROY, 0), 0);
-	assert_int_equal(call(&b, &q, &r), 0);
+	assert_int_equal(peer_ask(&b, &q, &r), 0);
 	conf->user_max_rings = before;
 	conf->limit_root = false;
 	peer_close(&a);

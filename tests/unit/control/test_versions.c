@@ -16,9 +16,6 @@
 
 #include <cmocka.h>
 
-#include <rte_launch.h>
-#include <rte_lcore.h>
-
 #include "base/record.h"
 #include "daemon.h"
 #include "second.h"
@@ -179,7 +176,6 @@ goes_on_with(unsigned int version)
 	struct stream_out o;
 	struct stream_in in;
 	struct program m;
-	char err[UROCE_ERR_BYTES];
 	uint8_t *bytes, *own;
 	FILE *f;
 
@@ -195,10 +191,7 @@ goes_on_with(unsigned int version)
 	bytes = read_records(version, &in.n);
 	rename_socket(bytes);
 	in.bytes = bytes;
-	second = second_make(&in);
-	stream_done(&in);
-	assert_int_equal(rte_eal_remote_launch(second_run, NULL, 1), 0);
-	assert_int_equal(uroce_control_start(second, err), 0);
+	second_start(&in);
 	q.handle.handle = m.ud;
 	assert_int_equal(must(&m, q).qp_query.attr.qp_state, UROCE_QPS_RTS);
 	q.handle.handle = m.rc;
@@ -211,14 +204,7 @@ goes_on_with(unsigned int version)
 	assert_int_equal(peer_handle(m.p.sock, CTL_QP_DESTROY, m.rc), 0);
 	assert_int_equal(peer_handle(m.p.sock, CTL_SRQ_DESTROY, m.srq), 0);
 	end(&m);
-	uroce_control_stop(second);
-	uroce_engine_stop(second, 0);
-	rte_eal_mp_wait_lcore();
-	second->bound = false;
-	uroce_destroy(second);
-	daemon_take_sigbus();
-	daemon_go_on();
-	assert_true(daemon_wait_empty());
+	second_stop();
 	stream_free(&o);
 	free(in.fds);
 	free(bytes);

@@ -175,6 +175,18 @@ flood_is_served_in_shares_and_nothing_gets_lost(void **state)
 	rig_down(&r, 1);
 }
 
+/** An engine with a session of ten slots, of which slot 4 has a QP. @param own  Of the engine's own process. */
+static struct engine_session *
+up_with_qp(struct rig *r, enum engine_idle idle, bool own)
+{
+	struct engine_session *s;
+
+	rig_up(r, 1, idle, 0, NULL);
+	s = engine_session_add(r->e, db, 10, &kick_fd, own);
+	set_qp(r->e, s, 4, &qps[4]);
+	return s;
+}
+
 static void
 quiet_session_goes_cold_and_a_kick_heats_it(void **state)
 {
@@ -182,9 +194,7 @@ quiet_session_goes_cold_and_a_kick_heats_it(void **state)
 	struct runner run;
 	struct rig r;
 
-	rig_up(&r, 1, ENGINE_IDLE_ADAPTIVE, 0, NULL);
-	s = engine_session_add(r.e, db, 10, &kick_fd, false);
-	set_qp(r.e, s, 4, &qps[4]);
+	s = up_with_qp(&r, ENGINE_IDLE_ADAPTIVE, false);
 	run_begin(&run, r.e);
 	for (uint64_t round = 1; round <= 2; round++) {
 		for (int i = 0; db->hot != 0 && i < 5000; i++)
@@ -214,10 +224,8 @@ a_loop_that_never_sleeps_sees_kicks(void **state)
 	for (unsigned int k = 0; k < 3; k++) {
 		memset(db, 0, sizeof(*db));
 		qps[4].rung = 0;
-		rig_up(&r, 1, policies[k], 0, NULL);
+		s = up_with_qp(&r, policies[k], false);
 		rec.work = policies[k] != ENGINE_IDLE_POLL;
-		s = engine_session_add(r.e, db, 10, &kick_fd, false);
-		set_qp(r.e, s, 4, &qps[4]);
 		run_begin(&run, r.e);
 		for (int i = 0; db->hot != 0 && i < 5000; i++)
 			nap_us(1000);
@@ -237,9 +245,7 @@ a_session_of_the_engines_own_process_needs_no_kick(void **state)
 	struct engine_session *s;
 	struct rig r;
 
-	rig_up(&r, 1, ENGINE_IDLE_POLL, 0, NULL);
-	s = engine_session_add(r.e, db, 10, &kick_fd, true);
-	set_qp(r.e, s, 4, &qps[4]);
+	s = up_with_qp(&r, ENGINE_IDLE_POLL, true);
 	engine_turn(r.e);
 	s->last_ns -= 2 * (uint64_t)ENGINE_SESSION_COLD_NS;
 	engine_turn(r.e);
@@ -272,9 +278,7 @@ no_doorbell_is_lost_between_hot_and_cold(void **state)
 	struct runner run;
 	struct rig r;
 
-	rig_up(&r, 1, ENGINE_IDLE_ADAPTIVE, 0, NULL);
-	s = engine_session_add(r.e, db, 10, &kick_fd, false);
-	set_qp(r.e, s, 4, &qps[4]);
+	s = up_with_qp(&r, ENGINE_IDLE_ADAPTIVE, false);
 	rec.on_run = grow_old;
 	rec.on_run_arg = s;
 	run_begin(&run, r.e);

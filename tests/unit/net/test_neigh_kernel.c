@@ -9,15 +9,9 @@
 
 #include <cmocka.h>
 
-#include "net/net_priv.h"
+#include "util.h"
 
 static const uint8_t peer_mac[6] = { 0x02, 0, 0, 0, 0, 0x02 };
-
-struct outcome {
-	unsigned int calls;
-	int status;
-	uint8_t mac[6];
-};
 
 /** The kernel: its first member is what lib/net believes it to be. */
 struct fixture {
@@ -63,24 +57,6 @@ fake_trigger(void *kernel, const struct gid *dgid)
 }
 
 static const struct kernel_ops fake_kernel = { .route = fake_route, .neigh = fake_neigh, .trigger = fake_trigger };
-
-static void
-done(void *arg, int status, const uint8_t mac[6])
-{
-	struct outcome *o = arg;
-
-	o->calls++;
-	o->status = status;
-	memcpy(o->mac, mac, 6);
-}
-
-static struct gid
-gid4(uint8_t a, uint8_t b, uint8_t c, uint8_t d)
-{
-	const uint8_t ip[4] = { a, b, c, d };
-
-	return gid_from_v4(ip);
-}
 
 static int
 setup(void **state)

@@ -12,7 +12,7 @@
 #include <rte_eal.h>
 #include <rte_mbuf.h>
 
-#include "net/net_priv.h"
+#include "util.h"
 
 #define INTERVAL_NS (NET_RESOLVE_INTERVAL_MS * NEIGH_MS)
 
@@ -21,16 +21,6 @@ static const uint8_t peer_mac[6] = { 0x02, 0, 0, 0, 0, 0x02 };
 static const uint8_t other_mac[6] = { 0x02, 0, 0, 0, 0, 0x03 };
 
 static struct rte_mempool *pool;
-
-/** What a resolution ended with. */
-struct outcome {
-	unsigned int calls;
-	int status;
-	uint8_t mac[6];
-	struct fixture *again;  /* resolve this from inside the callback */
-	struct outcome *cancel; /* cancel this from inside the callback */
-	struct fixture *on;
-};
 
 /** A port without an ethdev: what lib/net needs of it here. */
 struct fixture {
@@ -55,31 +45,17 @@ fake_send(void *arg, struct net_port *p, struct rte_mbuf *m)
 	rte_pktmbuf_free(m);
 }
 
-static struct gid
-gid4(uint8_t a, uint8_t b, uint8_t c, uint8_t d)
-{
-	const uint8_t ip[4] = { a, b, c, d };
-
-	return gid_from_v4(ip);
-}
-
+/** A callback that resolves another address for the first outcome of its fixture, and cancels the second one's. */
 static void
-done(void *arg, int status, const uint8_t mac[6])
+resolve_and_cancel(void *arg, int status, const uint8_t mac[6])
 {
-	struct outcome *o = arg;
-	struct gid gid;
+	struct gid gid = gid4(198, 18, 0, 77);
+	struct fixture *f = arg;
 	uint8_t now_mac[6];
 
-	o->calls++;
-	o->status = status;
-	memcpy(o->mac, mac, 6);
-	if (o->again != NULL) {
-		gid = gid4(198, 18, 0, 77);
-		assert_int_equal(net_resolve(&o->again->p, 1, &gid, 0, now_mac, done, o), EINPROGRESS);
-		o->again = NULL;
-	}
-	if (o->cancel != NULL)
-		net_resolve_cancel(&o->on->p, o->cancel);
+	done(&f->o[0], status, mac);
+	assert_int_equal(net_resolve(&f->p, 1, &gid, 0, now_mac, done, &f->o[0]), EINPROGRESS);
+	net_resolve_cancel(&f->p, &f->o[1]);
 }
 
 static int
@@ -273,10 +249,7 @@ callback_may_resolve_and_cancel(void **state)
 	uint8_t mac[6];
 
 	gid = gid4(198, 18, 0, 2);
-	o[0].again = f;
-	o[0].cancel = &o[1];
-	o[0].on = f;
-	assert_int_equal(net_resolve(&f->p, 1, &gid, 0, mac, done, &o[0]), EINPROGRESS);
+	assert_int_equal(net_resolve(&f->p, 1, &gid, 0, mac, resolve_and_cancel, f), EINPROGRESS);
 	assert_int_equal(net_resolve(&f->p, 1, &gid, 0, mac, done, &o[1]), EINPROGRESS);
 	learn(f, &gid, peer_mac, 0);
 	assert_int_equal(o[0].calls, 1);

@@ -7,7 +7,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -16,10 +15,9 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 
-#include "net/net_priv.h"
+#include "util.h"
 
 enum { BURST = 32 };
-#define SECOND_NS UINT64_C(1000000000)
 
 static struct {
 	struct rte_mempool *pool;
@@ -29,15 +27,6 @@ static struct {
 	int device_says; /* to another MTU */
 	uint16_t device_mtu;
 } t;
-
-static uint64_t
-now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * SECOND_NS + (uint64_t)ts.tv_nsec;
-}
 
 static void
 transmit(struct net_port *p, struct rte_mbuf *m)
@@ -122,22 +111,6 @@ ports_open_and_connect(void **state)
 	assert_true(gid_is_link_local(net_gid(t.port[0], 0)));
 	assert_memory_equal(net_gid(t.port[0], 1), &t.conf[0].addrs[0].gid, 16);
 	assert_memory_equal(net_gid(t.port[0], 2), &t.conf[0].addrs[1].gid, 16);
-}
-
-struct outcome {
-	unsigned int calls;
-	int status;
-	uint8_t mac[6];
-};
-
-static void
-done(void *arg, int status, const uint8_t mac[6])
-{
-	struct outcome *o = arg;
-
-	o->calls++;
-	o->status = status;
-	memcpy(o->mac, mac, 6);
 }
 
 static void

@@ -4,17 +4,14 @@
  * A port that shares its interface with the kernel, on a real kernel: two network namespaces joined by a veth pair.
  *
  * usage: test_shared af_packet|af_xdp UROCE_XDP.O [MTU [EAL-OPTION...]]; EAL options replace --no-huge -m 256.
- * Exits with 77 if the namespaces can't be made (needs root). The namespaces have no name and end with the process.
+ * Exits with 77 if the namespaces can't be made (needs root).
  *
- * Host A has the port, host B is the peer. One thread is at home in both: a socket stays in the namespace that it was
- * made in.
+ * Host A has the port, host B is the peer (hosts.h).
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +20,6 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -34,90 +30,10 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 
-#include "net/net_priv.h"
+#include "hosts.h"
+#include "util.h"
 
-enum { EXIT_SKIP = 77, BURST = 32, PACKETS = 50, OTHER_PORT = 4792, TCP_PORT = 5000, TCP_BYTES = 4 << 20 };
-#define SECOND_NS UINT64_C(1000000000)
-
-static struct {
-	bool xdp;
-	const char *prog;
-	unsigned int mtu;
-	int ns[2]; /* hosts A and B */
-	uint8_t mac_b[6];
-	struct rte_mempool *pool;
-	struct net_port_config conf;
-	struct net_port *port;
-	char ethdev[32];
-} t;
-
-static const uint8_t ip_b[4] = { 198, 18, 0, 2 };
-static const uint8_t ip6_b[16] = { 0xfd, 0, 0, 0x18, [15] = 2 };
-
-static uint64_t
-now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * SECOND_NS + (uint64_t)ts.tv_nsec;
-}
-
-static void
-enter(int host)
-{
-	if (setns(t.ns[host], CLONE_NEWNET) != 0) {
-		perror("setns");
-		exit(1);
-	}
-}
-
-static int __attribute__((format(printf, 1, 2))) sh(const char *format, ...)
-{
-	char command[512];
-	va_list ap;
-
-	va_start(ap, format);
-	vsnprintf(command, sizeof(command), format, ap);
-	va_end(ap);
-	return system(command);
-}
-
-/** @return a socket made on @p host. */
-static int
-host_socket(int host, int family, int type, int protocol)
-{
-	struct timeval tv = { .tv_sec = 1 };
-	int fd;
-
-	enter(host);
-	fd = socket(family, type, protocol);
-	enter(0);
-	assert_true(fd >= 0);
-	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv)), 0);
-	return fd;
-}
-
-/** Address of a host, in a form that socket calls take. @return its length. */
-static socklen_t
-address(int host, int family, uint16_t port, struct sockaddr_storage *ss)
-{
-	struct sockaddr_in6 *s6 = (struct sockaddr_in6 *)ss;
-	struct sockaddr_in *s4 = (struct sockaddr_in *)ss;
-
-	memset(ss, 0, sizeof(*ss));
-	ss->ss_family = (sa_family_t)family;
-	if (family == AF_INET) {
-		s4->sin_port = htons(port);
-		memcpy(&s4->sin_addr, ip_b, 4);
-		((uint8_t *)&s4->sin_addr)[3] = (uint8_t)(host + 1);
-		return sizeof(*s4);
-	}
-	s6->sin6_port = htons(port);
-	memcpy(&s6->sin6_addr, ip6_b, 16);
-	s6->sin6_addr.s6_addr[15] = (uint8_t)(host + 1);
-	return sizeof(*s6);
-}
+enum { BURST = 32, PACKETS = 50, OTHER_PORT = 4792, TCP_PORT = 5000, TCP_BYTES = 4 << 20 };
 
 /** Receive on the port for at most a second. @return packets, freed; the last one's length in @p bytes. */
 static unsigned int
@@ -129,7 +45,7 @@ port_receive(unsigned int want, uint32_t *bytes)
 	uint16_t i, got;
 
 	while (n < want && now_ns() < end) {
-		got = rte_eth_rx_burst(t.port->port_id, 0, m, BURST);
+		got = rte_eth_rx_burst(hosts.port->port_id, 0, m, BURST);
 		for (i = 0; i < got; i++) {
 			*bytes = rte_pktmbuf_pkt_len(m[i]);
 			rte_pktmbuf_free(m[i]);
@@ -170,7 +86,7 @@ roce_packets_reach_the_port(void **state)
 	uint32_t bytes = 0;
 
 	/* The PMD's sockets are older than their filter: what the kernels said in between is in the ring. */
-	for (uint16_t n; (n = rte_eth_rx_burst(t.port->port_id, 0, m, BURST)) > 0;)
+	for (uint16_t n; (n = rte_eth_rx_burst(hosts.port->port_id, 0, m, BURST)) > 0;)
 		rte_pktmbuf_free_bulk(m, n);
 	for (size_t i = 0; i < 2; i++) {
 		udp_to_a(families[i], WIRE_UDP_PORT, PACKETS, 1000);
@@ -182,20 +98,20 @@ roce_packets_reach_the_port(void **state)
 static void
 packets_end_the_sleep_of_whoever_handles_the_queue(void **state)
 {
-	int ep = epoll_create1(EPOLL_CLOEXEC), fd = net_port_wake_fd(t.port, 0);
+	int ep = epoll_create1(EPOLL_CLOEXEC), fd = net_port_wake_fd(hosts.port, 0);
 	struct epoll_event ev = { .events = EPOLLIN | EPOLLET };
 	uint32_t bytes;
 
 	assert_true(fd >= 0);
-	assert_int_equal(net_port_wake_fd(t.port, 1), -1); /* the port has one queue */
+	assert_int_equal(net_port_wake_fd(hosts.port, 1), -1); /* the port has one queue */
 	assert_int_equal(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &ev), 0);
 	while (epoll_wait(ep, &ev, 1, 0) > 0)
 		;
 	for (unsigned int i = 0; i < 2; i++) {
-		assert_true(net_port_wake_arm(t.port, 0));
+		assert_true(net_port_wake_arm(hosts.port, 0));
 		udp_to_a(AF_INET, WIRE_UDP_PORT, 1, 1000);
 		assert_int_equal(epoll_wait(ep, &ev, 1, 2000), 1);
-		net_port_wake_disarm(t.port, 0);
+		net_port_wake_disarm(hosts.port, 0);
 		assert_int_equal(port_receive(1, &bytes), 1);
 	}
 	assert_int_equal(epoll_wait(ep, &ev, 1, 0), 0);
@@ -206,7 +122,7 @@ static void
 largest_roce_frame_reaches_the_port(void **state)
 {
 	uint32_t bytes = 0;
-	uint32_t udp_bytes = (128u << t.port->active_mtu) + NET_ROCE_OVERHEAD_BYTES - WIRE_IPV6_BYTES - WIRE_UDP_BYTES;
+	uint32_t udp_bytes = (128u << hosts.port->active_mtu) + NET_ROCE_OVERHEAD_BYTES - WIRE_IPV6_BYTES - WIRE_UDP_BYTES;
 
 	udp_to_a(AF_INET6, WIRE_UDP_PORT, 1, udp_bytes);
 	assert_int_equal(port_receive(1, &bytes), 1);
@@ -300,7 +216,7 @@ kernel_carries_tcp(void **state)
 static struct rte_mbuf *
 make_frame(uint32_t bytes)
 {
-	struct rte_mbuf *m = rte_pktmbuf_alloc(t.pool);
+	struct rte_mbuf *m = rte_pktmbuf_alloc(hosts.pool);
 	const uint8_t ip_a[4] = { 198, 18, 0, 1 };
 	uint16_t ip_bytes = (uint16_t)(bytes - WIRE_ETH_BYTES);
 	uint8_t *p, *ip;
@@ -310,7 +226,7 @@ make_frame(uint32_t bytes)
 	if (p == NULL)
 		fail_msg("no room for %u bytes", bytes);
 	memset(p, 0x5a, bytes);
-	pkt_put_eth(p, t.port, t.mac_b, WIRE_ETHERTYPE_IPV4);
+	pkt_put_eth(p, hosts.port, hosts.mac_b, WIRE_ETHERTYPE_IPV4);
 	ip = p + WIRE_ETH_BYTES;
 	ip[0] = 0x45;
 	ip[1] = 0;
@@ -332,7 +248,7 @@ make_frame(uint32_t bytes)
 static void
 port_sends_up_to_its_largest_roce_frame(void **state)
 {
-	const uint32_t largest = (128u << t.port->active_mtu) + NET_ROCE_OVERHEAD_BYTES + WIRE_ETH_BYTES;
+	const uint32_t largest = (128u << hosts.port->active_mtu) + NET_ROCE_OVERHEAD_BYTES + WIRE_ETH_BYTES;
 	const uint32_t sizes[] = { 60, 1000, largest };
 	struct sockaddr_storage ss;
 	socklen_t len = address(1, AF_INET, WIRE_UDP_PORT, &ss);
@@ -340,32 +256,16 @@ port_sends_up_to_its_largest_roce_frame(void **state)
 	static uint8_t data[65536];
 	struct rte_mbuf *m;
 
-	assert_true(largest <= t.port->max_frame);
+	assert_true(largest <= hosts.port->max_frame);
 	assert_int_equal(bind(fd, (struct sockaddr *)&ss, len), 0);
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		m = make_frame(sizes[i]);
-		assert_int_equal(rte_eth_tx_burst(t.port->port_id, 0, &m, 1), 1);
+		assert_int_equal(rte_eth_tx_burst(hosts.port->port_id, 0, &m, 1), 1);
 		assert_int_equal(recv(fd, data, sizeof(data), 0),
 				 sizes[i] - WIRE_ETH_BYTES - WIRE_IPV4_BYTES - WIRE_UDP_BYTES);
 		assert_int_equal(data[0], 0x5a);
 	}
 	close(fd);
-}
-
-struct outcome {
-	unsigned int calls;
-	int status;
-	uint8_t mac[6];
-};
-
-static void
-done(void *arg, int status, const uint8_t mac[6])
-{
-	struct outcome *o = arg;
-
-	o->calls++;
-	o->status = status;
-	memcpy(o->mac, mac, 6);
 }
 
 /** Resolve from GID @p sgid and wait. @return status. */
@@ -375,12 +275,12 @@ resolve(unsigned int sgid, const struct gid *gid, uint8_t mac[6])
 	uint64_t end = now_ns() + 6 * SECOND_NS;
 	struct outcome o = { 0 };
 	uint64_t next;
-	int rc = net_resolve(t.port, sgid, gid, now_ns(), mac, done, &o);
+	int rc = net_resolve(hosts.port, sgid, gid, now_ns(), mac, done, &o);
 
 	if (rc != EINPROGRESS)
 		return rc;
 	while (o.calls == 0 && now_ns() < end) {
-		next = net_port_poll(t.port, now_ns());
+		next = net_port_poll(hosts.port, now_ns());
 		if (o.calls == 0 && next > now_ns())
 			usleep((useconds_t)((next - now_ns()) / 1000 + 1));
 	}
@@ -398,14 +298,14 @@ kernel_resolves_neighbours(void **state)
 	sh("ip neigh flush dev veA; ip -6 neigh flush dev veA");
 	gid = gid_from_v4(ip_b);
 	assert_int_equal(resolve(1, &gid, mac), 0);
-	assert_memory_equal(mac, t.mac_b, 6);
+	assert_memory_equal(mac, hosts.mac_b, 6);
 	memset(mac, 0, 6);
 	assert_int_equal(resolve(2, gid_at(ip6_b), mac), 0);
-	assert_memory_equal(mac, t.mac_b, 6);
+	assert_memory_equal(mac, hosts.mac_b, 6);
 	/* Now the kernel knows, and the answer comes at once. */
 	memset(mac, 0, 6);
-	assert_int_equal(net_resolve(t.port, 1, &gid, now_ns(), mac, done, NULL), 0);
-	assert_memory_equal(mac, t.mac_b, 6);
+	assert_int_equal(net_resolve(hosts.port, 1, &gid, now_ns(), mac, done, NULL), 0);
+	assert_memory_equal(mac, hosts.mac_b, 6);
 }
 
 static void
@@ -422,10 +322,10 @@ kernel_routes_by_its_gateway(void **state)
 	assert_int_equal(
 		sh("ip route add 203.0.113.0/24 via 198.18.0.2 && ip -6 route add 2001:db8::/32 via fd00:18::2"), 0);
 	assert_int_equal(resolve(1, &gid, mac), 0);
-	assert_memory_equal(mac, t.mac_b, 6);
+	assert_memory_equal(mac, hosts.mac_b, 6);
 	memset(mac, 0, 6);
 	assert_int_equal(resolve(2, gid_at(far6), mac), 0);
-	assert_memory_equal(mac, t.mac_b, 6);
+	assert_memory_equal(mac, hosts.mac_b, 6);
 }
 
 static void
@@ -442,16 +342,16 @@ host_that_is_not_there_times_out(void **state)
 static void
 port_says_what_it_is(void **state)
 {
-	unsigned int want = t.mtu < 2048 + NET_ROCE_OVERHEAD_BYTES ? UROCE_MTU_1024
-			    : t.xdp || t.mtu < NET_MAX_ROCE_IP_MTU ? UROCE_MTU_2048
+	unsigned int want = hosts.mtu < 2048 + NET_ROCE_OVERHEAD_BYTES ? UROCE_MTU_1024
+			    : hosts.xdp || hosts.mtu < NET_MAX_ROCE_IP_MTU ? UROCE_MTU_2048
 								   : UROCE_MTU_4096;
 	uint32_t speed;
 
-	assert_true(t.port->shared);
-	assert_string_equal(t.port->netdev, "veA");
-	assert_int_equal(t.port->active_mtu, want);
-	assert_true(net_port_link(t.port, &speed));
-	assert_true(net_gid(t.port, 0) == NULL || gid_is_link_local(net_gid(t.port, 0)));
+	assert_true(hosts.port->shared);
+	assert_string_equal(hosts.port->netdev, "veA");
+	assert_int_equal(hosts.port->active_mtu, want);
+	assert_true(net_port_link(hosts.port, &speed));
+	assert_true(net_gid(hosts.port, 0) == NULL || gid_is_link_local(net_gid(hosts.port, 0)));
 }
 
 static void
@@ -463,18 +363,18 @@ link_goes_down_and_comes_back(void **state)
 	uint32_t bytes;
 
 	assert_int_equal(sh("ip link set veA down"), 0);
-	assert_false(net_port_link(t.port, NULL));
+	assert_false(net_port_link(hosts.port, NULL));
 	assert_int_equal(sh("ip link set veA up"), 0);
-	while (!net_port_link(t.port, NULL) && now_ns() < end)
+	while (!net_port_link(hosts.port, NULL) && now_ns() < end)
 		usleep(10000);
-	assert_true(net_port_link(t.port, NULL));
+	assert_true(net_port_link(hosts.port, NULL));
 	udp_to_a(AF_INET, WIRE_UDP_PORT, PACKETS, 1000);
 	assert_int_equal(port_receive(PACKETS, &bytes), PACKETS);
 	/* A packet socket's first call after that fails with ENETDOWN, which the PMD hides; its frame goes out with the
 	 * next. */
 	for (int i = 0; i < 2; i++) {
 		m = make_frame(60);
-		assert_int_equal(rte_eth_tx_burst(t.port->port_id, 0, &m, 1), 1);
+		assert_int_equal(rte_eth_tx_burst(hosts.port->port_id, 0, &m, 1), 1);
 	}
 	port_sends_up_to_its_largest_roce_frame(state);
 }
@@ -484,7 +384,7 @@ static void
 expect_refusal(const struct net_port_config *conf, uint16_t nb_queues, const char *says)
 {
 	char err[512] = "";
-	struct net_port *p = net_port_open(conf, 0, nb_queues, &(struct shared){ .pool = t.pool }, err, sizeof(err));
+	struct net_port *p = net_port_open(conf, 0, nb_queues, &(struct shared){ .pool = hosts.pool }, err, sizeof(err));
 
 	assert_null(p);
 	if (strncmp(err, "port uroce0: ", 13) != 0 || strstr(err, says) == NULL)
@@ -494,30 +394,30 @@ expect_refusal(const struct net_port_config *conf, uint16_t nb_queues, const cha
 static void
 mistakes_are_explained(void **state)
 {
-	struct net_port_config c = t.conf;
+	struct net_port_config c = hosts.conf;
 	struct sockaddr_in6 any = { .sin6_family = AF_INET6, .sin6_port = htons(WIRE_UDP_PORT) };
 	char err[100];
 	int fd;
 
 	strcpy(c.ethdev, "net_memif9");
-	expect_refusal(&c, 1, t.ethdev);
-	c = t.conf;
+	expect_refusal(&c, 1, hosts.ethdev);
+	c = hosts.conf;
 	net_addr_parse("10.9.8.7/24", &c.addrs[0], err, sizeof(err));
 	expect_refusal(&c, 1, "ip address add 10.9.8.7/24 dev veA");
-	c = t.conf;
+	c = hosts.conf;
 	c.mtu = 9000;
-	if (t.mtu < NET_MAX_ROCE_IP_MTU)
+	if (hosts.mtu < NET_MAX_ROCE_IP_MTU)
 		expect_refusal(&c, 1, "ip link set dev veA mtu 9000");
 	c.mtu = 100;
 	expect_refusal(&c, 1, "needs at least 352");
-	c = t.conf;
+	c = hosts.conf;
 	c.vlan_id = 5;
 	expect_refusal(&c, 1, "type vlan id 5");
-	c = t.conf;
-	expect_refusal(&c, 2, t.xdp ? "add queue_count=2" : "add qpairs=2");
+	c = hosts.conf;
+	expect_refusal(&c, 2, hosts.xdp ? "add queue_count=2" : "add qpairs=2");
 	fd = host_socket(0, AF_INET6, SOCK_DGRAM, 0);
 	assert_int_equal(bind(fd, (struct sockaddr *)&any, sizeof(any)), 0);
-	expect_refusal(&t.conf, 1, "UDP port 4791 on veA is taken");
+	expect_refusal(&hosts.conf, 1, "UDP port 4791 on veA is taken");
 	close(fd);
 }
 
@@ -525,7 +425,7 @@ mistakes_are_explained(void **state)
 static void
 attach_stale_program(void)
 {
-	struct bpf_object *obj = bpf_object__open_file(t.prog, NULL);
+	struct bpf_object *obj = bpf_object__open_file(hosts.prog, NULL);
 	struct bpf_program *prog;
 
 	assert_non_null(obj);
@@ -540,17 +440,17 @@ port_opens(void **state)
 {
 	char err[512] = "";
 
-	if (t.xdp)
+	if (hosts.xdp)
 		attach_stale_program();
-	t.port = net_port_open(&t.conf, 0, 1, &(struct shared){ .pool = t.pool }, err, sizeof(err));
-	if (t.port == NULL)
+	hosts.port = net_port_open(&hosts.conf, 0, 1, &(struct shared){ .pool = hosts.pool }, err, sizeof(err));
+	if (hosts.port == NULL)
 		fail_msg("%s", err);
 }
 
 static void
 second_daemon_is_refused(void **state)
 {
-	expect_refusal(&t.conf, 1, "UDP port 4791 on veA is taken: another uroced");
+	expect_refusal(&hosts.conf, 1, "UDP port 4791 on veA is taken: another uroced");
 }
 
 static void
@@ -564,23 +464,23 @@ static void
 mtu_follows_the_interface_as_far_as_buffers_permit(void **state)
 {
 	static const uint16_t mtus[] = { 1500, 9000, 700, 300, 4400 };
-	const uint32_t most = t.xdp ? UROCE_MTU_2048 : UROCE_MTU_4096;
+	const uint32_t most = hosts.xdp ? UROCE_MTU_2048 : UROCE_MTU_4096;
 
-	assert_false(net_port_mtu_follow(t.port));
+	assert_false(net_port_mtu_follow(hosts.port));
 	for (unsigned int i = 0; i < sizeof(mtus) / sizeof(mtus[0]); i++) {
 		uint32_t fits = net_roce_mtu(mtus[i]);
 
 		interface_mtu(mtus[i]);
-		assert_true(net_port_mtu_follow(t.port));
-		assert_false(net_port_mtu_follow(t.port));
-		assert_int_equal(net_port_kernel_mtu(t.port), mtus[i]);
-		assert_true(t.port->ip_mtu <= mtus[i]);
-		assert_int_equal(t.port->active_mtu, fits == 0 ? UROCE_MTU_256 : fits < most ? fits : most);
-		assert_int_equal(net_port_mtu_shift(t.port), fits == 0 ? 0 : 7 + t.port->active_mtu);
+		assert_true(net_port_mtu_follow(hosts.port));
+		assert_false(net_port_mtu_follow(hosts.port));
+		assert_int_equal(net_port_kernel_mtu(hosts.port), mtus[i]);
+		assert_true(hosts.port->ip_mtu <= mtus[i]);
+		assert_int_equal(hosts.port->active_mtu, fits == 0 ? UROCE_MTU_256 : fits < most ? fits : most);
+		assert_int_equal(net_port_mtu_shift(hosts.port), fits == 0 ? 0 : 7 + hosts.port->active_mtu);
 		if (fits > most)
-			assert_string_equal(net_port_mtu_lacks(t.port), "");
+			assert_string_equal(net_port_mtu_lacks(hosts.port), "");
 		else
-			assert_null(net_port_mtu_lacks(t.port));
+			assert_null(net_port_mtu_lacks(hosts.port));
 	}
 }
 
@@ -590,107 +490,40 @@ a_configured_mtu_is_an_upper_limit(void **state)
 	char err[512] = "";
 
 	interface_mtu(1500);
-	assert_true(net_port_mtu_follow(t.port));
-	assert_int_equal(net_port_mtu_configure(t.port, 2200, err, sizeof(err)), EINVAL);
+	assert_true(net_port_mtu_follow(hosts.port));
+	assert_int_equal(net_port_mtu_configure(hosts.port, 2200, err, sizeof(err)), EINVAL);
 	assert_string_equal(err, "port uroce0: mtu is 2200, but veA has 1500: ip link set dev veA mtu 2200");
-	assert_int_equal(net_port_mtu_configure(t.port, 700, err, sizeof(err)), 0);
-	assert_int_equal(t.port->ip_mtu, 700);
-	assert_int_equal(t.port->active_mtu, UROCE_MTU_512);
-	assert_int_equal(t.port->conf.mtu, 700);
+	assert_int_equal(net_port_mtu_configure(hosts.port, 700, err, sizeof(err)), 0);
+	assert_int_equal(hosts.port->ip_mtu, 700);
+	assert_int_equal(hosts.port->active_mtu, UROCE_MTU_512);
+	assert_int_equal(hosts.port->conf.mtu, 700);
 	interface_mtu(650);
-	assert_true(net_port_mtu_follow(t.port));
-	assert_int_equal(t.port->ip_mtu, 650);
+	assert_true(net_port_mtu_follow(hosts.port));
+	assert_int_equal(hosts.port->ip_mtu, 650);
 	interface_mtu(1500);
-	assert_true(net_port_mtu_follow(t.port));
-	assert_int_equal(t.port->ip_mtu, 700);
-	assert_int_equal(net_port_mtu_configure(t.port, 0, err, sizeof(err)), 0);
-	assert_int_equal(t.port->ip_mtu, 1500);
+	assert_true(net_port_mtu_follow(hosts.port));
+	assert_int_equal(hosts.port->ip_mtu, 700);
+	assert_int_equal(net_port_mtu_configure(hosts.port, 0, err, sizeof(err)), 0);
+	assert_int_equal(hosts.port->ip_mtu, 1500);
 }
 
 static void
 closed_port_leaves_nothing(void **state)
 {
 	struct sockaddr_storage ss;
-	uint32_t ifindex = t.port->ifindex, id = 0;
+	uint32_t ifindex = hosts.port->ifindex, id = 0;
 	int fd = host_socket(0, AF_INET, SOCK_DGRAM, 0);
 	socklen_t len = address(0, AF_INET, WIRE_UDP_PORT, &ss);
 
-	net_port_close(t.port);
-	t.port = NULL;
+	net_port_close(hosts.port);
+	hosts.port = NULL;
 	assert_int_equal(bind(fd, (struct sockaddr *)&ss, len), 0);
 	close(fd);
 	assert_int_equal(kernel_filter_packet_sockets(ifindex), 0);
 	assert_int_equal(bpf_xdp_query_id((int)ifindex, 0, &id), 0);
 	assert_int_equal(id, 0);
 	assert_null(rte_mempool_lookup("net_rx_0"));
-	assert_int_equal(rte_mempool_in_use_count(t.pool), 0);
-}
-
-/* ---- The laboratory ---- */
-static int
-make_hosts(void)
-{
-	for (int i = 0; i < 2; i++) {
-		if (unshare(CLONE_NEWNET) != 0)
-			return -1;
-		t.ns[i] = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-		if (t.ns[i] < 0 || sh("ip link set lo up") != 0)
-			return -1;
-	}
-	enter(0);
-	if (sh("ip link add veA mtu %u type veth peer name veB mtu %u netns /proc/%d/fd/%d", t.mtu, t.mtu, getpid(),
-	       t.ns[1]) != 0 ||
-	    sh("ip addr add 198.18.0.1/24 dev veA && ip addr add fd00:18::1/64 dev veA nodad && ip link set veA up") !=
-		    0)
-		return -1;
-	enter(1);
-	if (sh("ip addr add 198.18.0.2/24 dev veB && ip addr add fd00:18::2/64 dev veB nodad && ip link set veB up") !=
-	    0)
-		return -1;
-	enter(0);
-	return 0;
-}
-
-static void
-read_mac_b(void)
-{
-	struct net_port b = { .netdev = "veB" };
-	struct net_kernel *k;
-	uint32_t mtu;
-	char err[200];
-
-	enter(1);
-	k = kernel_open(&b, &mtu, err, sizeof(err));
-	enter(0);
-	if (k == NULL) {
-		fprintf(stderr, "%s\n", err);
-		exit(1);
-	}
-	memcpy(t.mac_b, b.mac, 6);
-	kernel_close(k);
-}
-
-static int
-start_eal(char *name, char **options, int nb_options)
-{
-	char *no_huge[] = { "--no-huge", "-m", "256" };
-	char vdev[512];
-	char *argv[32] = { name,      "--no-pci", "--no-shconf", "--no-telemetry", "--log-level",
-			   "warning", "-l",       "0",           "--vdev",         vdev };
-	int argc = 10;
-
-	if (nb_options == 0) {
-		options = no_huge;
-		nb_options = 3;
-	}
-	for (int i = 0; i < nb_options && argc < 31; i++)
-		argv[argc++] = options[i];
-	snprintf(t.ethdev, sizeof(t.ethdev), "net_%s0", t.xdp ? "af_xdp" : "af_packet");
-	if (t.xdp)
-		snprintf(vdev, sizeof(vdev), "%s,iface=veA,xdp_prog=%s,busy_budget=0", t.ethdev, t.prog);
-	else
-		snprintf(vdev, sizeof(vdev), "%s,iface=veA,framesz=4352,blocksz=69632,framecnt=512", t.ethdev);
-	return rte_eal_init(argc, argv);
+	assert_int_equal(rte_mempool_in_use_count(hosts.pool), 0);
 }
 
 int
@@ -717,34 +550,11 @@ main(int argc, char **argv)
 		cmocka_unit_test(a_configured_mtu_is_an_upper_limit),
 		cmocka_unit_test(closed_port_leaves_nothing),
 	};
-	char err[100];
-	int rc;
+	int rc = hosts_up(argc, argv);
 
-	if (argc < 3) {
-		fprintf(stderr, "usage: %s af_packet|af_xdp UROCE_XDP.O [MTU [EAL-OPTION...]]\n", argv[0]);
-		return 2;
-	}
-	t.xdp = strcmp(argv[1], "af_xdp") == 0;
-	t.prog = argv[2];
-	t.mtu = argc > 3 ? (unsigned int)atoi(argv[3]) : 4500;
-	if (geteuid() != 0 || make_hosts() != 0) {
-		fprintf(stderr, "skipped: network namespaces need root\n");
-		return EXIT_SKIP;
-	}
-	read_mac_b();
-	if (start_eal(argv[0], argv + 4, argc > 4 ? argc - 4 : 0) < 0)
-		return 1;
-	t.pool =
-		rte_pktmbuf_pool_create("pool", 4095, 0, 0, RTE_PKTMBUF_HEADROOM + WIRE_MAX_FRAME_BYTES, SOCKET_ID_ANY);
-	if (t.pool == NULL)
-		return 1;
-	strcpy(t.conf.name, "uroce0");
-	strcpy(t.conf.ethdev, t.ethdev);
-	net_addr_parse("198.18.0.1/24", &t.conf.addrs[0], err, sizeof(err));
-	net_addr_parse("fd00:18::1/64", &t.conf.addrs[1], err, sizeof(err));
-	t.conf.nb_addrs = 2;
+	if (rc != 0)
+		return rc;
 	rc = cmocka_run_group_tests(tests, NULL, NULL);
-	net_port_close(t.port);
-	rte_eal_cleanup();
+	hosts_down();
 	return rc;
 }
