@@ -14,8 +14,20 @@ extern struct uroce *second;
 
 /** Make it. @param in  What it goes on with; NULL: nothing yet. */
 struct uroce *second_make(struct stream_in *in);
-/** [rte_eal_remote_launch] Run its engine. */
-int second_run(void *arg);
+/** What it goes on with. */
+struct second_stream {
+	struct stream_out o;
+	struct stream_in in;
+	uint8_t *bytes;
+};
+/** Hold the first daemon, which must have @p sessions with @p qps QPs, and read what it saves. */
+void second_read(struct second_stream *s, uint32_t sessions, uint32_t qps);
+/** Have the second one go on with it, all of its engines running. */
+void second_start(struct second_stream *s);
+/** Both. */
+void second_begin(struct second_stream *s, uint32_t sessions, uint32_t qps);
+/** The second one ends, the first goes on. Programs must have ended. */
+void second_end(struct second_stream *s);
 /** Save the sessions of @p from, which must be @p sessions with @p qps QPs. */
 void second_save(struct uroce *from, struct stream_out *o, uint32_t sessions, uint32_t qps);
 /** @return what is in @p o, to be read; the reader has copies of the descriptors. @param bytes  Room for o->n bytes, aligned to 8. */
