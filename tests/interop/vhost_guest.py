@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The guest of guest.py, whose Soft-RoCE is on a virtio-net device that a daemon on the host has by vhost-user: neither tap nor bridge. Programs reach each other's
-TCP ports by QEMU's user networking, on a device of its own."""
+"""The guest of guest.py, whose Soft-RoCE is on a virtio-net device that a daemon on the host has by vhost-user: neither tap nor bridge. Programs reach
+each other's TCP ports by QEMU's user networking, on a device of its own."""
 
 import guest
 

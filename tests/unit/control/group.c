@@ -126,7 +126,6 @@ to_rts(struct group *g, uint32_t handle, uint32_t peer_qpn, bool responds, bool 
 			      (requests ? UROCE_QP_RETRY_CNT | UROCE_QP_RNR_RETRY | UROCE_QP_MAX_QP_RD_ATOMIC : 0));
 }
 
-/** @param file  -1: a domain that is the session's own. */
 void
 group_open_domain(struct group *g, int file)
 {

@@ -18,10 +18,7 @@
 
 #include <cmocka.h>
 
-#include <rte_eth_ring.h>
-#include <rte_launch.h>
-#include <rte_lcore.h>
-#include <rte_ring.h>
+#include <rte_common.h>
 
 #include "base/record.h"
 #include "control/core/session_priv.h"

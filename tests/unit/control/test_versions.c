@@ -16,9 +16,6 @@
 
 #include <cmocka.h>
 
-#include <rte_launch.h>
-#include <rte_lcore.h>
-
 #include "base/record.h"
 #include "daemon.h"
 #include "second.h"
