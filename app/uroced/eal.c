@@ -81,7 +81,7 @@ eal_remedy(void)
 }
 
 /* Drivers of virtual devices (docs/ports.md): shared libraries that Debian has in packages of their own. */
-static const char *const vdev_drivers[] = { "net_af_packet", "net_af_xdp", "net_memif", "net_tap" };
+static const char *const vdev_drivers[] = { "net_af_packet", "net_af_xdp", "net_memif", "net_tap", "net_vhost" };
 
 /**
  * EAL has no driver of a virtual device, and says no more than that it can't parse the device's name.

@@ -23,9 +23,11 @@ LISTENING = "until grep -qi ':{:04x} 0[0-9A-F]*:0000 0A' /proc/net/tcp /proc/net
 class End:
     """Where a program runs: on uroce or on Soft-RoCE."""
 
-    def __init__(self, name, device, index, command):
+    def __init__(self, name, device, index, tcp, command):
+        """@param tcp  where programs at the other end reach those at this one"""
         self.name = name
         self.device = device
+        self.tcp = tcp
         self.ipv4 = wires.ipv4(index)
         self.ipv6 = wires.ipv6(index)
         self.command = command
@@ -45,8 +47,8 @@ class End:
 
 
 def ends(lab, linux):
-    uroce = End(cells.UROCE, 'uroce0', 1, lambda *words: lab.command('h1', *words))
-    rxe = End(cells.RXE, 'rxe0', guest.INDEX, linux.command)
+    uroce = End(cells.UROCE, 'uroce0', 1, linux.host_tcp, lambda *words: lab.command('h1', *words))
+    rxe = End(cells.RXE, 'rxe0', guest.INDEX, linux.tcp, linux.command)
     return {uroce.name: uroce, rxe.name: rxe}
 
 
@@ -64,7 +66,7 @@ def run_cells(lab, linux, some, report):
         lead = subprocess.Popen(uroce.command(peer, 'lead', uroce.device, uroce.ipv4, uroce.ipv6, str(PEER_PORT),
                                               f.name),
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, text=True)
-        follow = subprocess.Popen(rxe.command(peer, 'follow', rxe.device, rxe.ipv4, rxe.ipv6, uroce.ipv4,
+        follow = subprocess.Popen(rxe.command(peer, 'follow', rxe.device, rxe.ipv4, rxe.ipv6, uroce.tcp,
                                               str(PEER_PORT)), stdin=subprocess.DEVNULL, stdout=said, stderr=said)
         # Whoever is stuck is ended, which ends the loop below.
         watch = threading.Timer(CELLS_SECONDS + CELL_SECONDS * len(some), lambda: (lead.kill(), follow.kill()))
@@ -81,6 +83,7 @@ def run_cells(lab, linux, some, report):
                 if done < len(some):
                     child.kill()
                 child.wait()
+            lead.stdout.close()
         said.seek(0)
         return '' if done == len(some) else f'ended after {done} of {len(some)} cells: {said.read()}'
 
@@ -100,7 +103,7 @@ def run_program(both, server, program, options, family, port):
         try:
             subprocess.run(both[server].command('sh', '-c', LISTENING.format(port)), stdin=subprocess.DEVNULL,
                            timeout=LISTEN_SECONDS, check=False)
-            asking = subprocess.run(both[client].command(*words[client], both[server].ipv4), stdin=subprocess.DEVNULL,
+            asking = subprocess.run(both[client].command(*words[client], both[server].tcp), stdin=subprocess.DEVNULL,
                                     stdout=client_said, stderr=subprocess.STDOUT, timeout=PROGRAM_SECONDS, check=False)
             statuses = waiting.wait(pairs.GRACE_SECONDS), asking.returncode
         except subprocess.TimeoutExpired as e:

@@ -136,6 +136,8 @@ class Guest:
 
     ipv4 = wires.ipv4(INDEX)
     ipv6 = wires.ipv6(INDEX)
+    tcp = ipv4                  # where programs on the host reach the guest's by TCP
+    host_tcp = wires.ipv4(1)    # where programs in the guest reach those of the host
 
     def __init__(self, name, build, folder):
         """@param folder  where its console goes"""
@@ -145,19 +147,21 @@ class Guest:
         self.console = os.path.join(folder, 'console')
         self.log = os.path.join(folder, 'qemu.log')
         self.child = None
-        image = initramfs(build)
+        self.image = initramfs(build)
         wires.add_namespace(self.namespace)
         try:
-            self._make_bridge()
-            self.began = time.monotonic()
-            with open(self.log, 'w', encoding='utf-8') as log:
-                self.child = subprocess.Popen(self._command(image), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                              preexec_fn=with_us)
+            self._make_network()
+            self.start()
         except BaseException:
             self.stop()
             raise
 
-    def _make_bridge(self):
+    def start(self):
+        self.began = time.monotonic()
+        with open(self.log, 'a', encoding='utf-8') as log:
+            self.child = subprocess.Popen(self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=with_us)
+
+    def _make_network(self):
         ip = ['ip', '-n', self.namespace]
         wires.run(*ip, 'link', 'add', 'br0', 'mtu', str(MTU), 'type', 'bridge', 'mcast_snooping', '0')
         wires.run(*ip, 'addr', 'add', wires.ipv4(OUR_INDEX) + '/24', 'dev', 'br0')
@@ -177,27 +181,30 @@ class Guest:
         # The lab before had other MAC addresses.
         self.run('ip neigh flush all')
 
-    def _command(self, initrd):
-        words = {'ip4': self.ipv4 + '/24', 'ip6': self.ipv6 + '/64', 'mtu': MTU, 'port': AGENT_PORT,
-                 'agent': self.agent}
+    def _parameters(self):
+        """What the kernel's command line tells the init."""
+        return {'ip4': self.ipv4 + '/24', 'ip6': self.ipv6 + '/64', 'mtu': MTU, 'port': AGENT_PORT, 'agent': self.agent}
+
+    def _devices(self):
+        """QEMU's arguments for memory and NICs."""
+        return ['-netdev', f'tap,id=net,ifname={TAP},script=no,downscript=no,vhost=off,vnet_hdr=off',
+                '-device', f'virtio-net-pci,netdev=net,mac={MAC},rx_queue_size=1024,' + ','.join(f'{name}=off' for name in OFFLOADS)]
+
+    def _command(self):
         append = 'console=ttyS0 quiet panic=-1 mitigations=off nokaslr random.trust_cpu=on cryptomgr.notests ' + \
-            ' '.join(f'uroce.{k}={v}' for k, v in words.items())
+            ' '.join(f'uroce.{k}={v}' for k, v in self._parameters().items())
         accel = accelerator()
         return ['ip', 'netns', 'exec', self.namespace, 'qemu-system-x86_64', '-nodefaults', '-no-user-config',
                 '-display', 'none', '-no-reboot', '-machine', 'q35', '-accel', accel,
                 '-cpu', 'host' if accel == 'kvm' else 'max', '-smp', '1', '-m', str(MEMORY_MB),
-                '-kernel', kernel().image, '-initrd', initrd, '-append', append, '-serial', f'file:{self.console}',
+                '-kernel', kernel().image, '-initrd', self.image, '-append', append, '-serial', f'file:{self.console}',
                 '-fsdev', 'local,id=host,path=/,security_model=none,readonly=on,multidevs=remap',
-                '-device', 'virtio-9p-pci,fsdev=host,mount_tag=host',
-                '-netdev', f'tap,id=net,ifname={TAP},script=no,downscript=no,vhost=off,vnet_hdr=off',
-                '-device', f'virtio-net-pci,netdev=net,mac={MAC},rx_queue_size=1024,'
-                           + ','.join(f'{name}=off' for name in OFFLOADS),
-                '-device', 'virtio-rng-pci']
+                '-device', 'virtio-9p-pci,fsdev=host,mount_tag=host', *self._devices(), '-device', 'virtio-rng-pci']
 
     def command(self, *words):
         """The command line on this host that runs a program in the guest; a single word is a shell command."""
         text = words[0] if len(words) == 1 else ' '.join(map(quote, words))
-        return ['ip', 'netns', 'exec', self.namespace, self.agent, 'run', self.ipv4, str(AGENT_PORT), text]
+        return ['ip', 'netns', 'exec', self.namespace, self.agent, 'run', self.tcp, str(AGENT_PORT), text]
 
     def run(self, *words, timeout=120):
         return subprocess.run(self.command(*words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -213,7 +220,7 @@ class Guest:
                 return time.monotonic() - self.began
             said = done.stdout
             time.sleep(0.2)
-        raise LabError(f'the guest did not come up: {said}\n{self.tail()}')
+        raise LabError(f'the guest did not come up: status {self.child.poll()}: {said}\n{self.tail()}')
 
     def alive(self):
         return self.child.poll() is None
@@ -226,11 +233,14 @@ class Guest:
                     text += f'-- {path}\n{f.read()[-2000:]}\n'
         return text
 
-    def stop(self):
+    def kill(self):
         """It has nothing to save."""
         if self.child:
             self.child.kill()
             self.child.wait()
+
+    def stop(self):
+        self.kill()
         wires.run('ip', 'netns', 'del', self.namespace)
 
 

@@ -5,18 +5,19 @@ import os
 import platform
 import re
 import shutil
-import signal
-import socket
 import subprocess
-import time
+import sys
 
-from uroce_lab import LabError, pairs, telemetry
+from uroce_lab import LabError, pairs
+from uroce_lab.wires import ipv4, ipv6
 
 import nics
 
+sys.path.append(os.path.join(os.path.dirname(os.path.realpath(__file__)), '../interop'))
+
+from uroced import READY_SECONDS, Uroced  # noqa: E402
+
 HUGEPAGES = 512
-READY_SECONDS = 120
-END_SECONDS = 30
 USER = 'uroce'
 UNIT = os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../config/uroced.service.in')
 KERNEL_INDEX = 9
@@ -38,14 +39,6 @@ def write(path, text):
 def read(path):
     with open(path, encoding='ascii') as f:
         return f.read().strip()
-
-
-def ipv4(index):
-    return f'198.18.0.{index}'
-
-
-def ipv6(index):
-    return f'fd00:18::{index}'
 
 
 # ---- What docs/operations.md has the reader do, as root ----
@@ -97,7 +90,7 @@ def as_the_unit():
             '--inh-caps=-all,' + plus, '--ambient-caps=-all,' + plus, '--bounding-set=-all,' + plus, '--no-new-privs']
 
 
-class Host:
+class Host(Uroced):
     """A uroced with one NIC."""
 
     def __init__(self, name, index, address, build, mtu, engines, service, more=''):
@@ -105,48 +98,15 @@ class Host:
         @param service  start it as the systemd unit does, not as root
         @param more  lines of the port's section
         """
-        self.name, self.address, self.service, self.engines = name, address, service, engines
-        self.folder = f'/run/nic/{name}'
-        self.socket = os.path.join(self.folder, 'uroced.sock')
-        self.log = os.path.join(self.folder, 'uroced.log')
-        self.config = os.path.join(self.folder, 'uroced.conf')
-        self.uroced = os.path.join(build, 'app/uroced/uroced')
-        self.entry = {'name': name, 'index': index, 'namespace': '', 'dir': self.folder, 'log': self.log, 'socket': self.socket,
-                      'telemetry': os.path.join(self.folder, 'dpdk', name, 'dpdk_telemetry.v2')}
-        self.child = None
-        os.makedirs(self.folder, exist_ok=True)
+        super().__init__(name, index, f'/run/nic/{name}', build, address, f'mtu = {mtu}\n{more}')
+        self.address, self.service, self.engines = address, service, engines
         if service:
             shutil.chown(self.folder, USER, USER)
-        write(self.config, f'[daemon]\nsocket = {self.socket}\nsocket_mode = 0666\nidle = adaptive\n'
-                           f'[port uroce0]\nethdev = {address}\naddresses = {ipv4(index)}/24 {ipv6(index)}/64\nmtu = {mtu}\n{more}')
 
-    def command(self):
+    def begin(self):
         core = self.entry['index'] - 1
         lcores = ','.join(f'{lcore}@{(core + max(0, lcore - 1)) % os.cpu_count()}' for lcore in range(self.engines + 1))
-        words = [self.uroced, '--lcores', lcores, '-a', self.address, '--file-prefix', self.name]
-        return (as_the_unit() if self.service else []) + words + ['--', '--config', self.config]
-
-    def start(self):
-        env = dict(os.environ, RUNTIME_DIRECTORY=self.folder)
-        with open(self.log, 'w', encoding='utf-8') as log:
-            self.child = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, cwd='/')
-        end = time.monotonic() + READY_SECONDS
-        while time.monotonic() < end and self.child.poll() is None:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
-                if s.connect_ex(self.socket) == 0:
-                    return
-            time.sleep(0.05)
-        raise LabError(f'uroced of {self.name} does not serve: status {self.child.poll()}\n{self.said()}')
-
-    def said(self):
-        with open(self.log, encoding='utf-8', errors='replace') as f:
-            return f.read()[-6000:]
-
-    def ask(self, command):
-        return telemetry.ask({'one_process': False}, self.entry, command)
-
-    def port(self):
-        return self.ask('/uroce/port,uroce0')
+        self.start('--lcores', lcores, '-a', self.address, prefix=as_the_unit() if self.service else ())
 
     def counters(self):
         """What the driver, the port and the engines have counted: those that are not 0."""
@@ -154,19 +114,6 @@ class Host:
         for number in range(self.engines):
             said += self.ask(f'/uroce/engine,{number}').values()
         return '\n'.join(' '.join(f'{name}={count}' for name, count in counted.items() if count) for counted in said)
-
-    def stop(self):
-        """@return what is wrong with its end, or ''."""
-        if self.child is None:
-            return ''
-        self.child.send_signal(signal.SIGTERM)
-        try:
-            status = self.child.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.child.kill()
-            status = self.child.wait()
-        self.child = None
-        return f'uroced of {self.name} ended with status {status}\n{self.said()}' if status else ''
 
 
 class Kernel:
@@ -205,7 +152,7 @@ class Lab:
         end = self.ends[host]
         if isinstance(end, Kernel):
             return list(program)
-        return [os.path.join(self.build, 'app/uroce-run/uroce-run'), '--socket', end.socket, *program]
+        return end.program(*program)
 
     def device(self, host):
         return 'rxe0' if isinstance(self.ends[host], Kernel) else pairs.DEVICE

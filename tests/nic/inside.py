@@ -59,7 +59,7 @@ class Run:
         """@return a started uroced on the NIC of that number."""
         end = hosts.Host(name, index, nics.ADDRESSES[index - 1], self.build, mtu, engines, service, more)
         self.ends.append(end)
-        if self.step(f'uroced of {name} starts{" as the service" if service else ""}', end.start):
+        if self.step(f'uroced of {name} starts{" as the service" if service else ""}', end.begin):
             return end
         raise LabError(f'{name} is not there')
 
@@ -123,8 +123,11 @@ def jumbo(run):
     lab = both(run, run.nic.mtu, ('ib_write_bw -n 300', 'ib_write_bw -a -n 20', 'ib_read_bw -n 200', 'ib_send_lat -n 200', 'ib_send_lat -e -n 50',
                                      'ib_atomic_bw -n 100', 'ib_send_bw -c UD -n 100'))
     run.step('ucx_perftest', programs.ucx, lab)
+    with_mpi = os.path.exists(programs.mpi_program(run.build))
+    if with_mpi:
+        run.step('OpenMPI', programs.mpi, lab)
     if not run.failed:
-        fact('uroce', 'verify, perftest, rping, rstream, UCX')
+        fact('uroce', 'verify, perftest, rping, rstream, UCX' + (', OpenMPI' if with_mpi else ''))
 
 
 def soft(run, commands, ways):

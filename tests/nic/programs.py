@@ -2,6 +2,7 @@
 """In the virtual machine: programs in pairs, and what must come of them."""
 
 import os
+import subprocess
 import sys
 import time
 
@@ -16,6 +17,8 @@ LISTEN_SECONDS = 30
 TCP = '127.0.0.1'
 PORT = 18515
 CM_PORT = 7471
+MPI_SECONDS = 240
+MPI_MIN_PACKETS = 1000      # what the program sends is more by far
 
 
 class Failed(Exception):
@@ -135,3 +138,26 @@ def ucx(lab):
     _, text = outputs(lab, over_tcp(lab, env + words, [*env, *words, TCP]))
     if 'Final:' not in text:
         raise Failed(f'ucx_perftest:\n{text}')
+
+
+def mpi_program(build):
+    """@return where tests/nic/run puts tests/verbs/mpi.c, if there is an MPI"""
+    return os.path.join(build, 'tests/nic/mpi')
+
+
+def mpi(lab):
+    """OpenMPI over UCX, a process on each NIC; they compare every byte (tests/verbs/mpi.c). Without shared memory between them they have only the wire."""
+    words = ['mpirun', '--allow-run-as-root', '--oversubscribe', '--mca', 'pml', 'ucx', '--mca', 'osc', 'ucx', '-x', f'UCX_NET_DEVICES={pairs.DEVICE}:1',
+             '-x', 'UCX_TLS=rc,self']
+    for number, host in enumerate(lab.ends):
+        words += [*([':'] if number else []), '-n', '1', *lab.command(host, mpi_program(lab.build))]
+    before = [sent(end) for end in lab.ends.values()]
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=MPI_SECONDS, check=False)
+    packets = [sent(end) - was for end, was in zip(lab.ends.values(), before)]
+    if done.returncode or 'all right' not in done.stdout or min(packets) < MPI_MIN_PACKETS:
+        raise Failed(f'mpirun: status {done.returncode}, packets {packets}\n{done.stdout}{lab.logs()}')
+    return f'{packets} packets'
+
+
+def sent(end):
+    return end.ask('/uroce/engine,0')['load']['tx_packets']

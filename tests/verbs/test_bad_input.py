@@ -3,6 +3,7 @@
 """What a user who made a mistake reads: the thing, the remedy, and an exit status that is not 0."""
 
 import errno
+import glob
 import os
 import shutil
 import socket
@@ -80,6 +81,29 @@ class Daemon(Scratch):
 
     def test_a_port_that_does_not_exist_and_those_that_do(self):
         self.refused(PORT.replace('net_ring0', 'net_memif7'), 'net_memif7', 'net_ring0')
+
+    def test_a_socket_of_a_virtual_machine_that_cannot_be_made(self):
+        config = PORT.replace('net_ring0', 'net_vhost0')
+        for devargs, words in (('', ('lacks devarg iface', 'iface=/run/uroce/vm1.sock')),
+                               (',iface=/nonexistent/vm.sock', ('iface=/nonexistent/vm.sock: there is no folder /nonexistent', 'mkdir -p /nonexistent')),
+                               (f',iface={self.dir}', ('no socket is there', 'remove it'))):
+            with self.subTest(devargs=devargs):
+                self.refused(config, *words, eal=('--no-huge', '-m', '256', '--vdev', 'net_vhost0' + devargs))
+
+    @unittest.skipUnless(is_root(), 'needs mounts of its own')
+    def test_a_driver_that_is_not_installed(self):
+        drivers = glob.glob('/usr/lib/*/dpdk/pmds-*')[0]
+        path = os.path.join(self.dir, 'uroced.conf')
+        with open(path, 'w', encoding='ascii') as f:
+            f.write(f'[daemon]\nsocket = {self.socket}\n{PORT}')
+        os.mkdir(self.dir + '-hide')
+        self.addCleanup(os.rmdir, self.dir + '-hide')
+        hide = 'mount -t tmpfs none "$1" && mkdir "$1/u" "$1/w" && mount -t overlay -o lowerdir="$0",upperdir="$1/u",workdir="$1/w" none "$0" && ' \
+               'rm "$0"/librte_net_vhost.* && shift && exec "$@"'
+        done = run('unshare', '--mount', 'sh', '-c', hide, drivers, self.dir + '-hide', UROCED, '--lcores', '0@0,1@0', '--no-pci', '--file-prefix',
+                   NAME, '--no-huge', '-m', '256', '--vdev', f'net_vhost0,iface={self.dir}/vm.sock', '--', '--config', path,
+                   env={**os.environ, 'XDG_RUNTIME_DIR': self.dir})
+        self.said(done, "DPDK's driver net_vhost is not installed: apt-get install librte-net-vhost")
 
     def test_a_port_section_without_ethdev(self):
         self.refused('[port uroce0]\naddresses = 198.18.0.1/24\n', 'uroce0', 'ethdev')

@@ -115,6 +115,18 @@ class Ports(unittest.TestCase):
         self.wait(lambda: self.serves('uroce1'))
         self.assertIsNone(self.uroced.poll())
 
+    def test_a_socket_whose_folder_is_not_there_yet(self):
+        folder = os.path.join(self.dir, 'vms')
+        path = os.path.join(folder, 'vm.sock')
+        self.start('ethdev = net_vhost0\naddresses = 198.18.7.1/24', 'ethdev = net_af_packet1', vdevs=(f'net_vhost0,iface={path}', 'net_af_packet1,iface=eth0'))
+        self.says('uroced: ready')
+        self.assertIn(f'port uroce0: ethdev net_vhost0: devarg iface={path}: there is no folder {folder}', self.text())
+        self.assertTrue(self.serves('uroce1'), self.devices())
+        os.mkdir(folder)
+        self.wait(lambda: self.serves('uroce0', 'uroce1'))
+        self.assertTrue(os.path.exists(path))
+        self.assertIn('198.18.7.1', self.devices()['uroce0'])
+
     def test_an_address_that_the_interface_lacks(self):
         self.start('ethdev = net_af_packet0', 'ethdev = net_af_packet1\naddresses = 198.18.7.1/24',
                    vdevs=('net_af_packet0,iface=eth0', 'net_af_packet1,iface=eth1'))

@@ -11,6 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/socket_path.h"
 #include "control/core/control_priv.h"
 
 enum { BACKLOG = 128 };
@@ -36,31 +37,24 @@ fail(char *err, int rc, const char *fmt, const char *path)
 static int
 clear_stale(const char *path, char *err)
 {
-	struct sockaddr_un sa = { .sun_family = AF_UNIX };
-	struct stat st;
-	int fd, rc;
+	int rc;
 
-	if (lstat(path, &st) != 0)
-		return errno == ENOENT ? 0 : fail(err, errno, "%s; give another path by --socket", path);
-	if (!S_ISSOCK(st.st_mode))
-		return fail(err, EEXIST,
-			    "something that is no socket is there; remove it or give another path by --socket", path);
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return fail(err, errno, "%s", path);
-	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s", path);
-	rc = connect(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0 ? 0 : errno;
-	close(fd);
-	if (rc == 0 || rc == EAGAIN)
+	switch (socket_path_clear(path, SOCK_SEQPACKET, &rc)) {
+	case SOCKET_PATH_FREE:
+		return 0;
+	case SOCKET_PATH_USED:
 		return fail(err, EADDRINUSE,
 			    "already in use by a running uroced; stop it or give another path by --socket", path);
-	if (rc == EPROTOTYPE)
+	case SOCKET_PATH_OTHER:
 		return fail(err, EADDRINUSE, "already in use by another program; give another path by --socket", path);
-	if (rc != ECONNREFUSED)
+	case SOCKET_PATH_NO_SOCKET:
+		return fail(err, EEXIST,
+			    "something that is no socket is there; remove it or give another path by --socket", path);
+	case SOCKET_PATH_STALE:
+		return fail(err, rc, "a stale socket is there and cannot be removed: %s", path);
+	default: /* SOCKET_PATH_UNKNOWN */
 		return fail(err, rc, "cannot tell whether it is in use: %s; give another path by --socket", path);
-	if (unlink(path) != 0 && errno != ENOENT)
-		return fail(err, errno, "a stale socket is there and cannot be removed: %s", path);
-	return 0;
+	}
 }
 
 /** @return 0 if the socket can be created in the directory of @p path. */
@@ -68,21 +62,17 @@ static int
 check_folder(const char *path, char *err)
 {
 	char folder[CONFIG_SOCKET_BYTES];
-	struct stat st;
+	int rc = socket_path_folder(path, folder, sizeof(folder));
 
-	snprintf(folder, sizeof(folder), "%s", path);
-	*strrchr(folder, '/') = '\0';
-	if (folder[0] == '\0')
-		strcpy(folder, "/");
-	if (stat(folder, &st) != 0 || !S_ISDIR(st.st_mode))
-		return config_fail(err, ENOENT,
+	if (rc == ENOENT)
+		return config_fail(err, rc,
 				   "socket %s: folder %s does not exist; make it (mkdir -p %s) or give another path by --socket",
 				   path, folder, folder);
-	if (access(folder, W_OK | X_OK) != 0)
-		return config_fail(err, EACCES,
+	if (rc == EACCES)
+		return config_fail(err, rc,
 				   "socket %s: folder %s is not writable for this user; give a path by --socket that is", path,
 				   folder);
-	return 0;
+	return rc;
 }
 
 /** Give the socket to the default group, if there is one and we may; say what holds otherwise. @param path,name  Temporary and real. */

@@ -53,6 +53,15 @@ fail_mtu(struct opening *o, uint16_t mtu, uint32_t most)
 	return opening_fail(o, "mtu is %u, but %s carries at most %u", mtu, p->conf.ethdev, most);
 }
 
+/** @return the IP MTU of a port for which none is configured. */
+static uint32_t
+usual(const struct net_port *p, uint32_t most)
+{
+	uint32_t mtu = p->priv->pmd.carries_mtu ? p->priv->pmd.default_mtu : p->priv->dev_mtu;
+
+	return mtu != 0 ? RTE_MIN(most, mtu) : most;
+}
+
 /*
  * A configured value larger than RoCE v2 can use is accepted but not demanded of PMD and buffers, because people
  * configure the network's MTU, 9000.
@@ -67,7 +76,7 @@ mtu_choose(struct opening *o, uint16_t mtu)
 	if (p->shared)
 		most = RTE_MIN(most, p->priv->kernel_mtu);
 	if (want == 0)
-		want = !pmd->carries_mtu && p->priv->dev_mtu != 0 ? RTE_MIN(most, (uint32_t)p->priv->dev_mtu) : most;
+		want = usual(p, most);
 	if (want < NET_MIN_MTU)
 		return opening_fail(o, "mtu is %u; RoCE v2 needs at least %u", want, NET_MIN_MTU);
 	if (RTE_MIN(want, (uint32_t)NET_MAX_ROCE_IP_MTU) > most && mtu != 0)

@@ -12,6 +12,7 @@
  *   net_memif      bsize=4352 on both sides; the client's counts, as it owns the memory
  *   net_af_xdp     can't: a chunk of an XDP socket's memory is at most a page (net/xdp/xdp_umem.c), and the 22.11 PMD
  *                  does not chain chunks; RoCE MTU 2048
+ *   net_vhost      nothing: it has no limit
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -48,7 +49,7 @@ enum {
 };
 
 struct devargs {
-	const char *iface, *framesz, *bsize, *role, *id, *socket, *xdp_prog;
+	const char *iface, *framesz, *bsize, *role, *id, *socket, *xdp_prog, *client;
 };
 
 static int
@@ -148,6 +149,18 @@ profile_memif(const struct devargs *a, struct pmd_profile *prof, char *err, size
 	return 0;
 }
 
+/** It copies frames of any length, and knows nothing of an MTU. */
+static int
+profile_vhost(const struct devargs *a, struct pmd_profile *prof, char *err, size_t err_bytes)
+{
+	prof->carries_mtu = true;
+	prof->max_frame = UINT16_MAX;
+	prof->default_mtu = RTE_ETHER_MTU; /* Linux's virtio_net has the same */
+	prof->queue_devarg = "queues";
+	vhost_log_less();
+	return vhost_check_socket(a->iface, number(a->client, 0) != 0, err, err_bytes);
+}
+
 void
 pmd_populate(const struct pmd_profile *prof)
 {
@@ -178,6 +191,7 @@ static const struct {
 	{ "net_af_packet", profile_af_packet },
 	{ "net_af_xdp", profile_af_xdp },
 	{ "net_memif", profile_memif },
+	{ "net_vhost", profile_vhost },
 };
 
 static void
@@ -230,6 +244,7 @@ pmd_profile_get(const struct rte_eth_dev_info *info, const char *devargs, struct
 		a.socket = rte_kvargs_get(kv, "socket");
 		a.bsize = rte_kvargs_get(kv, "bsize");
 		a.xdp_prog = rte_kvargs_get(kv, "xdp_prog");
+		a.client = rte_kvargs_get(kv, "client");
 	}
 	rc = drivers[i].profile(&a, prof, err, err_bytes);
 	rte_kvargs_free(kv);
@@ -343,12 +358,14 @@ pmd_vdev_missing(const char *ethdev, char *text, size_t bytes)
 			continue;
 		kv = rte_kvargs_parse(d->args, NULL);
 		iface = kv != NULL ? rte_kvargs_get(kv, "iface") : NULL;
-		if (iface != NULL && if_nametoindex(iface) == 0)
+		if (vhost_has_name(ethdev) && iface == NULL)
+			snprintf(text, bytes, "--vdev %s lacks devarg iface, the socket at which the virtual machine is met: iface=/run/uroce/vm1.sock", d->name);
+		else if (iface != NULL && !vhost_has_name(ethdev) && if_nametoindex(iface) == 0)
 			snprintf(text, bytes, "there is no interface %s, which --vdev %s,%s names; `ip link` lists those that there are%s", iface, d->name,
 				 d->args, make_vlan(iface, vlan, sizeof(vlan)));
 		else
 			snprintf(text, bytes, "its driver refused --vdev %s%s%s: the lines of EAL above say why%s", d->name, d->args[0] != '\0' ? "," : "",
-				 d->args, iface != NULL && geteuid() != 0 ? "; an interface of the kernel needs root or CAP_NET_RAW" : "");
+				 d->args, iface != NULL && !vhost_has_name(ethdev) && geteuid() != 0 ? "; an interface of the kernel needs root or CAP_NET_RAW" : "");
 		rte_kvargs_free(kv);
 	}
 	return text;

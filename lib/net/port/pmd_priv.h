@@ -23,6 +23,7 @@ struct pmd_profile {
 	char netdev[NET_NAME_BYTES]; /**< shared: kernel interface */
 	char xdp_prog[256];          /**< af_xdp: devarg xdp_prog */
 	uint32_t max_frame;          /**< bytes, including a VLAN tag */
+	uint16_t default_mtu;        /**< IP MTU without a configured one, if carries_mtu; 0: all that it carries */
 	uint32_t pool_room;          /**< data room that the PMD needs in an mbuf, without headroom; 0: that of the frame */
 	const char *mappings;        /**< how names of the PMD's shared mappings begin in /proc/self/maps, or NULL */
 	const char *queue_devarg;    /**< devarg that sets the number of queues, or NULL */
@@ -47,6 +48,19 @@ uint32_t pmd_xdp_max_frame(void);
  * @return @p text; "": EAL wasn't.
  */
 char *pmd_vdev_missing(const char *ethdev, char *text, size_t bytes);
+
+/* ---- vhost.c ---- */
+/** @return true if a --vdev of that name is net_vhost's: its devarg iface is the path of a socket, not an interface. */
+bool vhost_has_name(const char *vdev);
+/**
+ * See to it that net_vhost can use the socket at @p path. One that a daemon has left there, and at which nobody listens, is removed.
+ * @param client  The virtual machine makes it.
+ * @return 0, or EINVAL with a message.
+ */
+int vhost_check_socket(const char *path, bool client, char *err, size_t err_bytes);
+
+/** Have the library of net_vhost log no more than what matters. */
+void vhost_log_less(void);
 
 /* ---- pci.c ---- */
 /** @return whether @p name is a PCI address like 0000:03:00.0. */

@@ -20,7 +20,7 @@
 #include "net/port/track.h"
 
 /** Drivers of --vdev that make the same device again from the same arguments. */
-static const char *const vdevs[] = { "net_af_packet", "net_af_xdp", "net_memif", "net_tap" };
+static const char *const vdevs[] = { "net_af_packet", "net_af_xdp", "net_memif", "net_tap", "net_vhost" };
 
 static bool
 can_be_made_again(const char *name)
@@ -36,7 +36,7 @@ static void
 remember(struct port_reopening *r, const char *bus, const struct rte_devargs *d)
 {
 	struct rte_kvargs *kv = d->args != NULL ? rte_kvargs_parse(d->args, NULL) : NULL;
-	const char *iface = kv != NULL ? rte_kvargs_get(kv, "iface") : NULL;
+	const char *iface = kv != NULL && !vhost_has_name(d->name) ? rte_kvargs_get(kv, "iface") : NULL;
 
 	if (strlcpy(r->name, d->name, sizeof(r->name)) < sizeof(r->name) &&
 	    strlcpy(r->args, d->args != NULL ? d->args : "", sizeof(r->args)) < sizeof(r->args) &&
@@ -152,7 +152,8 @@ net_port_present(const struct net_port *p)
 static void
 make_device(const struct net_port *p)
 {
-	static const char *const noisy[] = { "lib.eal", "lib.ethdev", "pmd.net.af_packet", "pmd.net.af_xdp", "pmd.net.memif" };
+	static const char *const noisy[] = { "lib.eal", "lib.ethdev", "pmd.net.af_packet", "pmd.net.af_xdp", "pmd.net.memif", "pmd.net.vhost",
+					    "lib.vhost.config" };
 	const struct port_reopening *r = &p->priv->reopening;
 	uint32_t levels[RTE_DIM(noisy)];
 	uint16_t id;

@@ -10,8 +10,10 @@
 
 #include <cmocka.h>
 
+#include <rte_common.h>
 #include <rte_eth_ring.h>
 #include <rte_launch.h>
+#include <rte_lcore.h>
 #include <rte_ring.h>
 
 #include "base/record.h"
@@ -83,25 +85,42 @@ second_save(struct uroce *from, struct stream_out *o, uint32_t sessions, uint32_
 static int
 run_engine(void *arg)
 {
-	return uroce_engine_run(second, 0);
+	return uroce_engine_run(second, rte_lcore_id() - 1);
 }
 
 void
-second_start(struct stream_in *in)
+second_read(struct second_stream *s, uint32_t sessions, uint32_t qps)
+{
+	second_save(daemon_hold(), &s->o, sessions, qps);
+	s->bytes = aligned_alloc(64, RTE_ALIGN_CEIL(s->o.n, (size_t)64));
+	s->in = second_reads(&s->o, s->bytes);
+}
+
+void
+second_start(struct second_stream *s)
 {
 	char err[UROCE_ERR_BYTES];
 
-	second = second_make(in);
-	stream_done(in);
-	assert_int_equal(rte_eal_remote_launch(run_engine, NULL, 1), 0);
+	second = second_make(&s->in);
+	stream_done(&s->in);
+	for (unsigned int i = 0; i < daemon_engines; i++)
+		assert_int_equal(rte_eal_remote_launch(run_engine, NULL, i + 1), 0);
 	assert_int_equal(uroce_control_start(second, err), 0);
 }
 
 void
-second_stop(void)
+second_begin(struct second_stream *s, uint32_t sessions, uint32_t qps)
+{
+	second_read(s, sessions, qps);
+	second_start(s);
+}
+
+void
+second_end(struct second_stream *s)
 {
 	uroce_control_stop(second);
-	uroce_engine_stop(second, 0);
+	for (unsigned int i = 0; i < daemon_engines; i++)
+		uroce_engine_stop(second, i);
 	rte_eal_mp_wait_lcore();
 	/* The socket is the first one's, which ends it. */
 	second->bound = false;
@@ -109,4 +128,7 @@ second_stop(void)
 	daemon_take_sigbus();
 	daemon_go_on();
 	assert_true(daemon_wait_empty());
+	stream_free(&s->o);
+	free(s->in.fds);
+	free(s->bytes);
 }

@@ -14,14 +14,23 @@ extern struct uroce *second;
 
 /** Make it. @param in  What it goes on with; NULL: nothing yet. */
 struct uroce *second_make(struct stream_in *in);
+/** What it goes on with. */
+struct second_stream {
+	struct stream_out o;
+	struct stream_in in;
+	uint8_t *bytes;
+};
+/** Hold the first daemon, which must have @p sessions with @p qps QPs, and read what it saves. */
+void second_read(struct second_stream *s, uint32_t sessions, uint32_t qps);
+/** Have the second one go on with it, all of its engines running. */
+void second_start(struct second_stream *s);
+/** Both. */
+void second_begin(struct second_stream *s, uint32_t sessions, uint32_t qps);
+/** The second one ends, the first goes on. Programs must have ended. */
+void second_end(struct second_stream *s);
 /** Save the sessions of @p from, which must be @p sessions with @p qps QPs. */
 void second_save(struct uroce *from, struct stream_out *o, uint32_t sessions, uint32_t qps);
 /** @return what is in @p o, to be read; the reader has copies of the descriptors. @param bytes  Room for o->n bytes, aligned to 8. */
 struct stream_in second_reads(const struct stream_out *o, uint8_t *bytes);
-
-/** Make it go on with @p in, and run its engine and its control thread. */
-void second_start(struct stream_in *in);
-/** End what second_start() began. The first daemon, whose socket it is, goes on, and nothing may be left of programs. */
-void second_stop(void);
 
 #endif /* TEST_SECOND_H */

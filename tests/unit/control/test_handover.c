@@ -18,8 +18,7 @@
 
 #include <cmocka.h>
 
-#include <rte_eth_ring.h>
-#include <rte_ring.h>
+#include <rte_common.h>
 
 #include "base/record.h"
 #include "control/core/session_priv.h"
@@ -272,23 +271,15 @@ check_objects(struct program *m)
 static void
 another_daemon_goes_on(void **state)
 {
-	struct stream_out o;
-	struct stream_in in;
+	struct second_stream records;
 	struct program m;
-	uint8_t *bytes;
 
 	begin(&m);
 	memset(m.memory, 0x5a, MR_BYTES);
-	second_save(daemon_hold(), &o, 1, 2);
-	bytes = aligned_alloc(64, RTE_ALIGN_CEIL(o.n, (size_t)64));
-	in = second_reads(&o, bytes);
-	second_start(&in);
+	second_begin(&records, 1, 2);
 	check_objects(&m);
 	end(&m);
-	second_stop();
-	stream_free(&o);
-	free(in.fds);
-	free(bytes);
+	second_end(&records);
 }
 
 /** @return the record at @p at, which moves behind it; NULL at the end. */
@@ -408,13 +399,11 @@ xrc_domains_and_targets_go_on(void **state)
 	struct ctl_srq_create_rsp srq;
 	struct ctl_cq_create_rsp cq;
 	uint32_t xrcd[2], qpn, pd, opened;
+	struct second_stream records;
 	struct control_moved moved;
 	const char *why = "";
-	struct stream_out o;
-	struct stream_in in;
 	struct peer a, b;
 	struct ctl_rsp r;
-	uint8_t *bytes;
 
 	peer_open(&a);
 	peer_open(&b);
@@ -437,10 +426,7 @@ xrc_domains_and_targets_go_on(void **state)
 		peer_segment(&b, &srq.seg, fd);
 	for (unsigned int engine = 0; engine < 2; engine++)
 		assert_int_equal(daemon_move(qpn, engine, &moved), 0);
-	second_save(daemon_hold(), &o, 2, 2);
-	bytes = aligned_alloc(64, RTE_ALIGN_CEIL(o.n, (size_t)64));
-	in = second_reads(&o, bytes);
-	second_start(&in);
+	second_begin(&records, 2, 2);
 	assert_non_null(qp_table_get(second->sh.qps, qpn));
 	assert_int_equal(qp_engine(qp_table_get(second->sh.qps, qpn)), 1);
 	assert_int_equal(control_move_qp(second->control, qpn, 0, &moved, &why), 0);
@@ -462,10 +448,7 @@ xrc_domains_and_targets_go_on(void **state)
 	assert_int_equal(peer_handle(b.sock, CTL_XRCD_CLOSE, xrcd[1]), 0);
 	peer_close(&b);
 	close(file);
-	second_stop();
-	stream_free(&o);
-	free(in.fds);
-	free(bytes);
+	second_end(&records);
 }
 
 /** The test's daemon is part of a program, which can't hand anything over. */

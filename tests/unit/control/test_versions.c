@@ -173,25 +173,22 @@ static void
 goes_on_with(unsigned int version)
 {
 	struct ctl_req q = peer_req(CTL_QP_QUERY);
-	struct stream_out o;
-	struct stream_in in;
+	struct second_stream records;
 	struct program m;
-	uint8_t *bytes, *own;
+	uint8_t *bytes;
 	FILE *f;
 
 	begin(&m);
-	second_save(daemon_hold(), &o, 1, 2);
+	second_read(&records, 1, 2);
 	if (getenv("UROCE_WRITE_RECORDS") != NULL && version == STREAM_VERSION) {
 		f = open_records(getenv("UROCE_WRITE_RECORDS"), version, "we");
-		assert_int_equal(fwrite(o.bytes, 1, o.n, f), o.n);
+		assert_int_equal(fwrite(records.o.bytes, 1, records.o.n, f), records.o.n);
 		fclose(f);
 	}
-	own = aligned_alloc(64, RTE_ALIGN_CEIL(o.n, (size_t)64));
-	in = second_reads(&o, own);
-	bytes = read_records(version, &in.n);
+	bytes = read_records(version, &records.in.n);
 	rename_socket(bytes);
-	in.bytes = bytes;
-	second_start(&in);
+	records.in.bytes = bytes;
+	second_start(&records);
 	q.handle.handle = m.ud;
 	assert_int_equal(must(&m, q).qp_query.attr.qp_state, UROCE_QPS_RTS);
 	q.handle.handle = m.rc;
@@ -204,11 +201,8 @@ goes_on_with(unsigned int version)
 	assert_int_equal(peer_handle(m.p.sock, CTL_QP_DESTROY, m.rc), 0);
 	assert_int_equal(peer_handle(m.p.sock, CTL_SRQ_DESTROY, m.srq), 0);
 	end(&m);
-	second_stop();
-	stream_free(&o);
-	free(in.fds);
+	second_end(&records);
 	free(bytes);
-	free(own);
 }
 
 static void
