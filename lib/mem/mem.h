@@ -166,7 +166,9 @@ mem_copy(void *dst, const void *src, size_t len)
 	uint8_t *d = dst;
 	const uint8_t *s = src;
 
-	if (__builtin_expect(len > MEM_COPY_INLINE_BYTES, 0)) {
+	if (len == 8) {
+		memmove(d, s, 8);
+	} else if (__builtin_expect(len > MEM_COPY_INLINE_BYTES, 0)) {
 		/* With glibc the same code as memcpy(), which isn't defined for regions that overlap. */
 		memmove(d, s, len);
 	} else if (len >= 32) {
@@ -177,7 +179,7 @@ mem_copy(void *dst, const void *src, size_t len)
 	} else if (len >= 16) {
 		memmove(d, s, 16);
 		memmove(d + len - 16, s + len - 16, 16);
-	} else if (len >= 8) {
+	} else if (len > 8) {
 		memmove(d, s, 8);
 		memmove(d + len - 8, s + len - 8, 8);
 	} else if (len >= 4) {
@@ -221,9 +223,10 @@ mem_copy_tail_last(void *dst, const void *src, size_t len)
 
 	if (len == 0)
 		return;
-	tail = mem_tail_bytes((uintptr_t)d + len, len);
+	tail = __builtin_expect(len == 8 && (uintptr_t)d % 8 == 0, 1) ? 8 : mem_tail_bytes((uintptr_t)d + len, len);
 	body = len - tail;
-	mem_copy(d, s, body);
+	if (body > 0)
+		mem_copy(d, s, body);
 	d += body;
 	s += body;
 	switch (tail) {

@@ -121,10 +121,10 @@ load(const uint8_t *p)
  * Zeros in front of a message change nothing once the register is zero, so the odd bytes go into the first block,
  * shifted to its end, and all others are full. A register that isn't zero is xor-ed onto the first four bytes.
  *
- * @param len  At least one block and a multiple of 4.
+ * @param len  At least one block and @p mask_len, and a multiple of 4.
  */
-__attribute__((target("pclmul,sse4.1"))) static uint32_t
-crc_masked_clmul(uint32_t state, const uint8_t *p, size_t len, const uint8_t *mask, size_t mask_len)
+CLMUL uint32_t
+crc_blocks(uint32_t state, const uint8_t *p, size_t len, const uint8_t *mask, size_t mask_len)
 {
 	/* A shuffle from here + n moves the first n bytes to the end and clears the rest. */
 	static const uint8_t shift[2 * BLOCK_BYTES] = {
@@ -136,7 +136,7 @@ crc_masked_clmul(uint32_t state, const uint8_t *p, size_t len, const uint8_t *ma
 
 	acc = _mm_xor_si128(_mm_or_si128(load(p), load(mask)), _mm_cvtsi32_si128((int)state));
 	acc = _mm_shuffle_epi8(acc, load(shift + off));
-	for (; off < mask_len && off < len; off += BLOCK_BYTES)
+	for (; off < mask_len; off += BLOCK_BYTES)
 		acc = _mm_xor_si128(fold(acc), _mm_or_si128(load(p + off), load(mask + off)));
 	if (len - off >= ISAL_WORTH_BYTES)
 		return wire_crc(reduce(acc), p + off, len - off);
@@ -144,39 +144,47 @@ crc_masked_clmul(uint32_t state, const uint8_t *p, size_t len, const uint8_t *ma
 		acc = _mm_xor_si128(fold(acc), load(p + off));
 	return reduce(acc);
 }
-#endif
 
-/** CRC over @p len bytes, the first of them or-ed with @p mask, which has a block of zeros behind @p mask_len bytes. */
-static inline uint32_t
-crc_masked(uint32_t state, const uint8_t *p, size_t len, const uint8_t *mask, size_t mask_len)
-{
-#if defined(__x86_64__)
-	if (__builtin_expect(__builtin_cpu_supports("pclmul") && len >= BLOCK_BYTES && (len & 3) == 0, 1))
-		return crc_masked_clmul(state, p, len, mask, mask_len);
+/* Each kind of headers has a function of its own, for which the compiler knows where the mask ends. */
+#define CRC_CLMUL(name, mask, mask_len) \
+	__attribute__((target("pclmul,sse4.1"))) static uint32_t name(uint32_t state, const uint8_t *p, size_t len) \
+	{ \
+		return crc_blocks(state, p, len, mask, mask_len); \
+	}
+CRC_CLMUL(crc_clmul_v4, mask_v4, V4_HDRS)
+CRC_CLMUL(crc_clmul_v4_lower, mask_v4, V4_HDRS - WIRE_BTH_BYTES)
+CRC_CLMUL(crc_clmul_v6, mask_v6, V6_HDRS)
+CRC_CLMUL(crc_clmul_v6_lower, mask_v6, V6_HDRS - WIRE_BTH_BYTES)
+CRC_CLMUL(crc_clmul_bth, mask_bth, WIRE_BTH_BYTES)
+#define CRC_USE_CLMUL(len) __builtin_expect(__builtin_cpu_supports("pclmul") && (len) >= BLOCK_BYTES && ((len) & 3) == 0, 1)
+#define CRC_MASKED(kind, state, p, len, mask, mask_len) \
+	(CRC_USE_CLMUL(len) ? crc_clmul_##kind(state, p, len) : crc_masked_generic(state, p, len, mask, mask_len))
+#else
+#define CRC_MASKED(kind, state, p, len, mask, mask_len) crc_masked_generic(state, p, len, mask, mask_len)
 #endif
-	return crc_masked_generic(state, p, len, mask, mask_len);
-}
 
 uint32_t
 wire_icrc_lower(const uint8_t *l3, unsigned int ip_version)
 {
+	const size_t v4 = V4_HDRS - WIRE_BTH_BYTES, v6 = V6_HDRS - WIRE_BTH_BYTES;
+
 	if (ip_version == 4)
-		return crc_masked(WIRE_ICRC_SEED, l3, V4_HDRS - WIRE_BTH_BYTES, mask_v4, V4_HDRS - WIRE_BTH_BYTES);
-	return crc_masked(WIRE_ICRC_SEED, l3, V6_HDRS - WIRE_BTH_BYTES, mask_v6, V6_HDRS - WIRE_BTH_BYTES);
+		return CRC_MASKED(v4_lower, WIRE_ICRC_SEED, l3, v4, mask_v4, v4);
+	return CRC_MASKED(v6_lower, WIRE_ICRC_SEED, l3, v6, mask_v6, v6);
 }
 
 uint32_t
 wire_icrc_transport(uint32_t state, const uint8_t *bth, size_t len)
 {
-	return crc_masked(state, bth, len, mask_bth, WIRE_BTH_BYTES);
+	return CRC_MASKED(bth, state, bth, len, mask_bth, WIRE_BTH_BYTES);
 }
 
 uint32_t
 wire_icrc_packet(const uint8_t *l3, unsigned int ip_version, size_t len)
 {
 	if (ip_version == 4)
-		return crc_masked(WIRE_ICRC_SEED, l3, len, mask_v4, V4_HDRS);
-	return crc_masked(WIRE_ICRC_SEED, l3, len, mask_v6, V6_HDRS);
+		return CRC_MASKED(v4, WIRE_ICRC_SEED, l3, len, mask_v4, V4_HDRS);
+	return CRC_MASKED(v6, WIRE_ICRC_SEED, l3, len, mask_v6, V6_HDRS);
 }
 
 uint32_t

@@ -196,15 +196,33 @@ wire_put64(void *p, uint64_t v)
 }
 
 /* ---- BTH ---- */
+/* Bytes of flags and small fields are as on the wire, so that they are read and written whole. */
 struct wire_bth {
 	uint32_t dqpn;  /**< 24 bits */
 	uint32_t psn;   /**< 24 bits */
 	uint16_t pkey;
 	uint8_t opcode;
-	uint8_t pad;    /**< 0 to 3 bytes */
-	uint8_t tver;   /**< must be 0 */
-	uint8_t mark;   /**< the 7 reserved bits before the PSN: 0 unless both ends have agreed on something else */
-	bool solicited, migreq, ackreq, fecn, becn;
+	union {
+		uint8_t byte1;
+		struct {
+			uint8_t tver : 4; /**< must be 0 */
+			uint8_t pad : 2;  /**< 0 to 3 bytes */
+			uint8_t migreq : 1, solicited : 1;
+		};
+	};
+	union {
+		uint8_t byte4;
+		struct {
+			uint8_t reserved : 6, becn : 1, fecn : 1; /**< reserved: 0 */
+		};
+	};
+	union {
+		uint8_t byte8;
+		struct {
+			uint8_t mark : 7; /**< reserved bits before the PSN: 0 unless both ends have agreed on something else */
+			uint8_t ackreq : 1;
+		};
+	};
 };
 
 /** Write the 12 bytes of a BTH. */
@@ -212,29 +230,23 @@ static inline void
 wire_put_bth(uint8_t *p, const struct wire_bth *b)
 {
 	p[0] = b->opcode;
-	p[1] = (uint8_t)(b->solicited << 7 | b->migreq << 6 | b->pad << 4 | b->tver);
+	p[1] = b->byte1;
 	wire_put16(p + 2, b->pkey);
-	wire_put32(p + 4, b->dqpn);
-	p[4] = (uint8_t)(b->fecn << 7 | b->becn << 6);
-	wire_put32(p + 8, b->psn);
-	p[8] = (uint8_t)(b->ackreq << 7 | b->mark);
+	wire_put32(p + 4, (uint32_t)b->byte4 << 24 | (b->dqpn & 0xffffff));
+	wire_put32(p + 8, (uint32_t)b->byte8 << 24 | (b->psn & WIRE_PSN_MASK));
 }
 
 static inline void
 wire_get_bth(const uint8_t *p, struct wire_bth *b)
 {
 	b->opcode = p[0];
-	b->solicited = p[1] >> 7;
-	b->migreq = p[1] >> 6 & 1;
-	b->pad = p[1] >> 4 & 3;
-	b->tver = p[1] & 15;
+	b->byte1 = p[1];
 	b->pkey = wire_get16(p + 2);
-	b->fecn = p[4] >> 7;
-	b->becn = p[4] >> 6 & 1;
-	b->dqpn = wire_get24(p + 5);
-	b->ackreq = p[8] >> 7;
-	b->mark = p[8] & 0x7f;
-	b->psn = wire_get24(p + 9);
+	b->byte4 = p[4];
+	b->reserved = 0;
+	b->dqpn = wire_get32(p + 4) & 0xffffff;
+	b->byte8 = p[8];
+	b->psn = wire_get32(p + 8) & WIRE_PSN_MASK;
 }
 
 /* ---- Extended headers: field offsets; read and write with the helpers above ---- */

@@ -116,9 +116,12 @@ tp_finish_at(struct transport *tp, struct wire_tmpl *t, uint16_t port, bool loop
 
 	b->pad = (uint8_t)pad;
 	wire_put_bth(o->bth, b);
-	memset(end, 0, pad + WIRE_ICRC_BYTES);
+	/* The pad, which has less than four bytes, and the first of the ICRC. */
+	memset(end, 0, WIRE_ICRC_BYTES);
 	wire_tmpl_write(t, o->frame, l4, 0);
-	if (!loopback)
+	if (loopback)
+		memset(end + pad, 0, WIRE_ICRC_BYTES);
+	else
 		wire_tmpl_seal(t, o->frame, l4);
 	o->bytes = (uint32_t)t->bth_off + l4;
 	o->m->data_len = (uint16_t)o->bytes;

@@ -10,10 +10,9 @@ build_read(struct transport *tp, struct qp *qp, const struct req_packet *r)
 	const struct ring_sq_wqe *slot = ring_slot(&qp->req.sq, r->counter);
 	uint32_t off = ((r->psn - r->w->first_psn) & WIRE_PSN_MASK) << qp->path.mtu_shift;
 	uint32_t len = RTE_MIN(r->w->length - off, r->psns << qp->path.mtu_shift);
-	struct wire_bth b = build_bth(qp, r, WIRE_OP_READ_REQUEST);
+	struct wire_bth b = build_bth(qp, r, WIRE_OP_READ_REQUEST, true, false);
 	struct tp_out o;
 
-	b.ackreq = true;
 	if (!tp_begin(tp, qp, b.opcode, &o))
 		return false;
 	if (unlikely(qp->prefix == WIRE_XRC))
@@ -29,10 +28,9 @@ build_atomic(struct transport *tp, struct qp *qp, const struct req_packet *r)
 	const struct ring_sq_wqe *slot = ring_slot(&qp->req.sq, r->counter);
 	struct ring_atomic a = wqe_get_atomic(slot);
 	bool swap = r->w->opcode == UROCE_WR_ATOMIC_CMP_AND_SWP;
-	struct wire_bth b = build_bth(qp, r, tp_req_ops[r->w->opcode].only);
+	struct wire_bth b = build_bth(qp, r, tp_req_ops[r->w->opcode].only, true, false);
 	struct tp_out o;
 
-	b.ackreq = true;
 	if (!tp_begin(tp, qp, b.opcode, &o))
 		return false;
 	if (unlikely(qp->prefix == WIRE_XRC))
@@ -51,10 +49,9 @@ build_place(struct transport *tp, struct qp *qp, const struct req_packet *r)
 	const struct ring_sq_wqe *slot = ring_slot(&qp->req.sq, r->counter);
 	struct ring_flush f = wqe_get_flush(slot);
 	uint32_t len = r->w->opcode == UROCE_WR_FLUSH ? 0 : r->w->length;
-	struct wire_bth b = build_bth(qp, r, tp_req_ops[r->w->opcode].only);
+	struct wire_bth b = build_bth(qp, r, tp_req_ops[r->w->opcode].only, true, false);
 	struct tp_out o;
 
-	b.ackreq = true;
 	if (!tp_begin(tp, qp, b.opcode, &o))
 		return false;
 	if (unlikely(qp->prefix == WIRE_XRC))

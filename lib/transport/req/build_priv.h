@@ -38,10 +38,11 @@ xrc_put_eth(uint8_t *eth, const struct ring_sq_wqe *slot)
 }
 
 static inline struct wire_bth
-build_bth(const struct qp *qp, const struct req_packet *r, uint8_t op)
+build_bth(const struct qp *qp, const struct req_packet *r, uint8_t op, bool ackreq, bool solicited)
 {
 	return (struct wire_bth){ .opcode = op | qp->prefix, .dqpn = qp->path.dest_qpn, .psn = r->psn, .pkey = qp->path.pkey,
-				  .migreq = qp->path.mig == TP_MIG_MIGRATED, .mark = qp->req.sack_mark };
+				  .migreq = qp->path.mig == TP_MIG_MIGRATED, .solicited = solicited, .ackreq = ackreq,
+				  .mark = qp->req.sack_mark };
 }
 
 /** Build a packet of a SEND, a WRITE or one of their variants. */
@@ -55,11 +56,10 @@ build_data(struct transport *tp, struct qp *qp, const struct req_packet *r)
 	uint32_t off = nth << qp->path.mtu_shift;
 	uint32_t len = RTE_MIN(w->length - off, UINT32_C(1) << qp->path.mtu_shift);
 	bool last = r->psn == w->last_psn;
-	struct wire_bth b = build_bth(qp, r, nth == 0 ? (last ? op->only : op->first) : (last ? op->last : op->middle));
+	struct wire_bth b = build_bth(qp, r, nth == 0 ? (last ? op->only : op->first) : (last ? op->last : op->middle), r->ackreq,
+				      last && (w->flags & UROCE_SEND_SOLICITED) != 0);
 	struct tp_out o;
 
-	b.ackreq = r->ackreq;
-	b.solicited = last && (w->flags & UROCE_SEND_SOLICITED) != 0;
 	if (!tp_begin(tp, qp, b.opcode, &o))
 		return false;
 	if (unlikely(qp->prefix == WIRE_XRC))

@@ -97,7 +97,7 @@ check_wqe(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const st
 		return wqe_error(w, UROCE_WC_LOC_LEN_ERR, TP_VERR_WQE_LENGTH);
 	if (op->kind == TP_REQ_READ || op->kind == TP_REQ_ATOMIC)
 		return check_sges(tp, qp, w, sge, UROCE_ACCESS_LOCAL_WRITE);
-	if (w->nb_sge > 0 && w->length > UINT32_C(1) << qp->path.mtu_shift)
+	if (w->length > UINT32_C(1) << qp->path.mtu_shift && w->nb_sge > 0)
 		return check_sges(tp, qp, w, sge, 0);
 	return 0;
 }

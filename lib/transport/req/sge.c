@@ -98,7 +98,7 @@ gather_remote(struct transport *tp, struct qp *qp, struct tp_swqe *w, uint32_t c
 }
 
 uint8_t
-sq_gather(struct transport *tp, struct qp *qp, struct tp_swqe *w, uint32_t counter, uint32_t first, uint8_t *dst, uint32_t len)
+sq_gather_any(struct transport *tp, struct qp *qp, struct tp_swqe *w, uint32_t counter, uint32_t first, uint8_t *dst, uint32_t len)
 {
 	const struct ring_sq_wqe *slot = ring_slot(&qp->req.sq, counter);
 	const struct ring_sge *sge = wqe_sges(slot, w->opcode);
@@ -140,7 +140,7 @@ sq_gather(struct transport *tp, struct qp *qp, struct tp_swqe *w, uint32_t count
 	return 0;
 }
 
-/* @return where all @p len bytes at @p off of the message are, or NULL: not in one mapped piece. A wrong key is found by sq_gather(). */
+/* @return where all @p len bytes at @p off of the message are, or NULL: not in one mapped piece. A wrong key is found by sq_gather_any(). */
 static const uint8_t *
 one_piece(struct transport *tp, struct qp *qp, const struct tp_swqe *w, uint32_t counter, uint32_t off, uint32_t len)
 {
@@ -180,7 +180,7 @@ sq_payload(struct transport *tp, struct qp *qp, struct tp_swqe *w, uint32_t coun
 }
 
 uint8_t
-sq_scatter(struct transport *tp, struct qp *qp, uint32_t counter, uint32_t off, const uint8_t *data, uint32_t len)
+sq_scatter_any(struct transport *tp, struct qp *qp, uint32_t counter, uint32_t off, const uint8_t *data, uint32_t len)
 {
 	const struct tp_swqe *w = qp_inflight(qp, counter);
 	const struct ring_sge *sge = wqe_sges(ring_slot(&qp->req.sq, counter), w->opcode);

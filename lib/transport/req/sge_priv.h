@@ -8,19 +8,63 @@
 #ifndef UROCE_REQ_SGE_H
 #define UROCE_REQ_SGE_H
 
-#include "transport/core/types_priv.h"
+#include "transport/req/send_queue_priv.h"
 
 struct tp_out;
+
+/**
+ * @return where @p len bytes at @p off of the message are, if the WQE has one SGE and its region is mapped in one piece; NULL: it isn't so, or
+ * access is refused. @p access: as of mr_check().
+ */
+static inline uint8_t *
+sq_mapped(struct transport *tp, const struct qp *qp, const struct tp_swqe *w, uint32_t counter, uint32_t off, uint32_t len, uint32_t access)
+{
+	struct ring_sge s;
+	struct mr *mr;
+
+	if (unlikely(w->nb_sge != 1))
+		return NULL;
+	s = wqe_get_sge(wqe_sges(ring_slot(&qp->req.sq, counter), w->opcode));
+	if (unlikely((uint64_t)off + len > s.length))
+		return NULL;
+	mr = mr_check(tp->c.sh.mrs, s.lkey, qp->pd, access, s.addr + off, len);
+	return likely(mr != NULL && mr->host != NULL) ? mr->host + (s.addr + off - mr->iova) : NULL;
+}
+
+/** sq_gather() and sq_scatter() for any WQE and region. */
+uint8_t sq_gather_any(struct transport *tp, struct qp *qp, struct tp_swqe *w, uint32_t counter, uint32_t off, uint8_t *dst, uint32_t len);
+uint8_t sq_scatter_any(struct transport *tp, struct qp *qp, uint32_t counter, uint32_t off, const uint8_t *data, uint32_t len);
 
 /**
  * Gather @p len bytes at offset @p off of the message of WQE @p counter into @p dst.
  * @return 0; the error status, also stored in @p w; or COPY_LATER: they are being fetched, or there is no room for that now.
  */
-uint8_t sq_gather(struct transport *tp, struct qp *qp, struct tp_swqe *w, uint32_t counter, uint32_t off, uint8_t *dst, uint32_t len);
+static inline uint8_t
+sq_gather(struct transport *tp, struct qp *qp, struct tp_swqe *w, uint32_t counter, uint32_t off, uint8_t *dst, uint32_t len)
+{
+	const uint8_t *src = sq_mapped(tp, qp, w, counter, off, len, 0);
+
+	if (unlikely(src == NULL))
+		return sq_gather_any(tp, qp, w, counter, off, dst, len);
+	mem_copy(dst, src, len);
+	return 0;
+}
+
 /** As sq_gather(), for packet @p o, which goes by reference: its payload stays where it is, if it is in one mapped piece. */
 uint8_t sq_payload(struct transport *tp, struct qp *qp, struct tp_swqe *w, uint32_t counter, uint32_t off, struct tp_out *o, uint32_t len);
 /** Scatter response bytes at offset @p off of the message into the SGEs of WQE @p counter. @return 0, enum tp_vendor_err or COPY_LATER. */
-uint8_t sq_scatter(struct transport *tp, struct qp *qp, uint32_t counter, uint32_t off, const uint8_t *data, uint32_t len);
+static inline uint8_t
+sq_scatter(struct transport *tp, struct qp *qp, uint32_t counter, uint32_t off, const uint8_t *data, uint32_t len)
+{
+	uint8_t *dst = sq_mapped(tp, qp, qp_inflight(qp, counter), counter, off, len, UROCE_ACCESS_LOCAL_WRITE);
+
+	/* Among copies, the order of what is written matters. */
+	if (unlikely(dst == NULL || qp->copy != NULL))
+		return sq_scatter_any(tp, qp, counter, off, data, len);
+	mem_copy_tail_last(dst, data, len);
+	return 0;
+}
+
 /**
  * @return whether an earlier READ or atomic in flight writes to the same memory as WQE @p counter. The bytes of the later one must
  * stay (10.8.3.3), so the two have to be placed in order.

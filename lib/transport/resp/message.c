@@ -7,24 +7,6 @@
 #include "transport/core/copy_priv.h"
 #include "transport/resp/resp_priv.h"
 
-bool
-message_continues(const struct qp *qp, const struct wire_pkt *p)
-{
-	uint32_t f = p->op->flags, mtu = UINT32_C(1) << qp->path.mtu_shift;
-
-	if (qp->rcv.msg == TP_RMSG_NONE) {
-		if (!(f & WIRE_F_START))
-			return false;
-	} else if ((f & WIRE_F_START) || !(f & (qp->rcv.msg == TP_RMSG_SEND ? WIRE_F_SEND : WIRE_F_WRITE))) {
-		return false;
-	}
-	if (!(f & (WIRE_F_SEND | WIRE_F_WRITE)))
-		return true;
-	if (!(f & WIRE_F_END))
-		return p->payload_bytes == mtu && p->bth.pad == 0;
-	return p->payload_bytes <= mtu && ((f & WIRE_F_START) || p->payload_bytes > 0);
-}
-
 /* Take over the RETH of the first packet. @return false: its length is impossible. */
 static bool
 write_begin(struct qp *qp, const struct wire_pkt *p)
@@ -37,8 +19,9 @@ write_begin(struct qp *qp, const struct wire_pkt *p)
 	return qp->rcv.left <= UROCE_MAX_MSG_BYTES;
 }
 
-static bool
-write_allowed(struct transport *tp, struct qp *qp)
+/* @return whether the message that @p p begins may be written. Of the memory of a single packet write_place() says that. */
+static inline bool
+write_allowed(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	uint64_t va = qp->rcv.va;
 
@@ -46,7 +29,7 @@ write_allowed(struct transport *tp, struct qp *qp)
 	if (qp->rcv.left == 0)
 		return true;
 	return (qp->access & UROCE_ACCESS_REMOTE_WRITE) &&
-	       key_opens(tp, qp, qp->rcv.rkey, UROCE_ACCESS_REMOTE_WRITE, &va, qp->rcv.left) != NULL;
+	       ((p->op->flags & WIRE_F_END) || key_opens(tp, qp, qp->rcv.rkey, UROCE_ACCESS_REMOTE_WRITE, &va, qp->rcv.left) != NULL);
 }
 
 /* The rkey is looked up for each packet: it may have been invalidated since the first. @return as message_write(). */
@@ -86,7 +69,7 @@ message_write(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	/* 9.6.1.1.3: the payloads must add up to the RETH's length, and the last packet must not be superfluous. */
 	if (f & WIRE_F_END ? p->payload_bytes != qp->rcv.left : p->payload_bytes >= qp->rcv.left)
 		return WIRE_NAK_INV_REQ;
-	if ((f & WIRE_F_START) && !write_allowed(tp, qp))
+	if ((f & WIRE_F_START) && !write_allowed(tp, qp, p))
 		return WIRE_NAK_REM_ACCESS;
 	rc = write_place(tp, qp, p);
 	tp->counters.rx_write_requests -= unlikely(rc == COPY_LATER) && (f & WIRE_F_START);

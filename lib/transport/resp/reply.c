@@ -104,7 +104,7 @@ put_pieces(struct transport *tp, struct qp *qp, const struct tp_res *r, struct m
 
 /* Send one packet of a READ response: of what was requested again, else the next one. */
 static enum sent
-send_read_response(struct transport *tp, struct qp *qp, const struct tp_res *r, struct tp_read *d)
+send_read_response(struct transport *tp, struct qp *qp, const struct tp_res *r, struct tp_read *d, uint8_t ack)
 {
 	uint32_t nth = likely(d->again == 0) ? (d->cur - r->psn) & WIRE_PSN_MASK : (uint32_t)__builtin_ctz(d->again);
 	uint32_t psn = wire_psn_add(r->psn, nth), off = nth << qp->path.mtu_shift, last_psn = res_last_psn(qp, r);
@@ -135,7 +135,7 @@ send_read_response(struct transport *tp, struct qp *qp, const struct tp_res *r, 
 		}
 	}
 	if (o.op->flags & WIRE_F_AETH)
-		wire_put_aeth(o.bth + o.op->off_aeth, WIRE_AETH_ACK | recv_credit_code(qp), qp->rcv.msn);
+		wire_put_aeth(o.bth + o.op->off_aeth, ack, qp->rcv.msn);
 	tp_finish(tp, qp, &o, &b, len);
 	if (unlikely(qp->req.cc != NULL))
 		cc_sent(tp, qp->req.cc, o.bytes);
@@ -150,14 +150,14 @@ send_read_response(struct transport *tp, struct qp *qp, const struct tp_res *r, 
 }
 
 static enum sent
-send_atomic_response(struct transport *tp, struct qp *qp, const struct tp_res *r)
+send_atomic_response(struct transport *tp, struct qp *qp, const struct tp_res *r, uint8_t ack)
 {
 	struct wire_bth b = response_bth(qp, r->atomic ? WIRE_OP_ATOMIC_ACK : WIRE_OP_READ_RESP_ONLY, r->psn);
 	struct tp_out o;
 
 	if (!tp_begin(tp, qp, b.opcode, &o))
 		return SENT_LATER;
-	wire_put_aeth(o.bth + o.op->off_aeth, WIRE_AETH_ACK | recv_credit_code(qp), qp->rcv.msn);
+	wire_put_aeth(o.bth + o.op->off_aeth, ack, qp->rcv.msn);
 	if (r->atomic)
 		wire_put64(o.bth + o.op->off_atomicacketh, r->old);
 	tp_finish(tp, qp, &o, &b, 0);
@@ -165,9 +165,9 @@ send_atomic_response(struct transport *tp, struct qp *qp, const struct tp_res *r
 }
 
 static bool
-send_reply(struct transport *tp, struct qp *qp)
+send_reply(struct transport *tp, struct qp *qp, uint8_t ack)
 {
-	uint8_t syndrome = WIRE_AETH_ACK | recv_credit_code(qp);
+	uint8_t syndrome = ack;
 	uint32_t psn = qp->rcv.epsn;
 	struct wire_bth b;
 	struct tp_out o;
@@ -219,13 +219,15 @@ oldest_pending(const struct qp *qp)
 uint32_t
 responder_run(struct transport *tp, struct qp *qp, uint32_t budget)
 {
+	/* Receives are looked for once for all that is sent. */
+	const uint8_t ack = WIRE_AETH_ACK | recv_credit_code(qp);
 	uint32_t work = 0;
 
 	while (qp->resp.pending != 0 && work < budget) {
 		uint32_t i = oldest_pending(qp);
 		struct tp_res *r = &qp->resp.res[i];
-		enum sent sent = r->atomic || r->placed ? send_atomic_response(tp, qp, r) :
-							  send_read_response(tp, qp, r, &qp->resp.reads[i]);
+		enum sent sent = r->atomic || r->placed ? send_atomic_response(tp, qp, r, ack) :
+							  send_read_response(tp, qp, r, &qp->resp.reads[i], ack);
 
 		if (sent == SENT_LATER)
 			return work;
@@ -247,6 +249,6 @@ responder_run(struct transport *tp, struct qp *qp, uint32_t budget)
 		MARK_UNIT("a fatal NAK waits for the next turn", "unit/transport/limits");
 	responder_return_reads(tp, qp);
 	if (qp->resp.pending == 0 && qp->resp.reply != TP_REPLY_NONE && work < budget)
-		work += send_reply(tp, qp);
+		work += send_reply(tp, qp, ack);
 	return work;
 }

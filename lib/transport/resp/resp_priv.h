@@ -61,7 +61,23 @@ key_opens(struct transport *tp, const struct qp *qp, uint32_t rkey, uint32_t acc
  * @return whether @p p is a valid next packet of a message, and its payload has the length required at its place
  * (9.6.1.1.2).
  */
-bool message_continues(const struct qp *qp, const struct wire_pkt *p);
+static inline bool
+message_continues(const struct qp *qp, const struct wire_pkt *p)
+{
+	uint32_t f = p->op->flags, mtu = UINT32_C(1) << qp->path.mtu_shift;
+
+	if (qp->rcv.msg == TP_RMSG_NONE) {
+		if (!(f & WIRE_F_START))
+			return false;
+	} else if ((f & WIRE_F_START) || !(f & (qp->rcv.msg == TP_RMSG_SEND ? WIRE_F_SEND : WIRE_F_WRITE))) {
+		return false;
+	}
+	if (!(f & (WIRE_F_SEND | WIRE_F_WRITE)))
+		return true;
+	if (!(f & WIRE_F_END))
+		return p->payload_bytes == mtu && p->bth.pad == 0;
+	return p->payload_bytes <= mtu && ((f & WIRE_F_START) || p->payload_bytes > 0);
+}
 /** Write a WRITE packet's payload to memory. @return 0; the NAK syndrome with which an RC responder refuses it; or COPY_LATER. */
 uint8_t message_write(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 

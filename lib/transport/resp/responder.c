@@ -100,7 +100,7 @@ invalidated(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	return false;
 }
 
-static void
+static __rte_always_inline void
 data_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	uint32_t f = p->op->flags;

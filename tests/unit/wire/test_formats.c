@@ -134,6 +134,49 @@ icrc_over_transport_masks_one_byte(void **state)
 }
 
 static void
+icrc_of_a_packet_is_that_of_its_parts_at_every_length(void **state)
+{
+	static const struct {
+		unsigned int version, bth;
+	} ip[] = { { 4, WIRE_IPV4_BYTES + WIRE_UDP_BYTES }, { 6, WIRE_IPV6_BYTES + WIRE_UDP_BYTES } };
+	uint8_t bytes[1200];
+
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(i * 13 + (i >> 8));
+	for (unsigned int i = 0; i < 2; i++)
+		for (size_t len = ip[i].bth + WIRE_BTH_BYTES; len <= sizeof(bytes); len++)
+			assert_int_equal(wire_icrc_packet(bytes, ip[i].version, len),
+					 wire_icrc_transport(wire_icrc_lower(bytes, ip[i].version), bytes + ip[i].bth, len - ip[i].bth));
+}
+
+/* 9.2: SE, M, PadCnt and TVer; FECN, BECN and six reserved bits; AckReq and seven reserved bits. */
+static void
+bth_bits_are_where_the_specification_has_them(void **state)
+{
+	for (unsigned int v = 0; v < 256; v++) {
+		uint8_t bytes[WIRE_BTH_BYTES] = { 0x12, (uint8_t)v, 0x34, 0x56, (uint8_t)v, 1, 2, 3, (uint8_t)v, 4, 5, 6 }, again[sizeof(bytes)];
+		struct wire_bth b;
+
+		wire_get_bth(bytes, &b);
+		assert_int_equal(b.opcode, 0x12);
+		assert_int_equal(b.solicited, v >> 7);
+		assert_int_equal(b.migreq, v >> 6 & 1);
+		assert_int_equal(b.pad, v >> 4 & 3);
+		assert_int_equal(b.tver, v & 15);
+		assert_int_equal(b.pkey, 0x3456);
+		assert_int_equal(b.fecn, v >> 7);
+		assert_int_equal(b.becn, v >> 6 & 1);
+		assert_int_equal(b.dqpn, 0x010203);
+		assert_int_equal(b.ackreq, v >> 7);
+		assert_int_equal(b.mark, v & 0x7f);
+		assert_int_equal(b.psn, 0x040506);
+		wire_put_bth(again, &b);
+		bytes[4] &= 0xc0;
+		assert_memory_equal(again, bytes, sizeof(bytes));
+	}
+}
+
+static void
 opcode_table_follows_the_specification(void **state)
 {
 	static const struct { uint8_t opcode, hdr_bytes; uint32_t set, clear; } rows[] = {
@@ -256,6 +299,8 @@ main(void)
 		cmocka_unit_test(crc_equals_its_definition_at_every_length),
 		cmocka_unit_test(crc_continues_over_pieces),
 		cmocka_unit_test(icrc_over_transport_masks_one_byte),
+		cmocka_unit_test(icrc_of_a_packet_is_that_of_its_parts_at_every_length),
+		cmocka_unit_test(bth_bits_are_where_the_specification_has_them),
 		cmocka_unit_test(opcode_table_follows_the_specification),
 		cmocka_unit_test(psn_comparison_wraps),
 		cmocka_unit_test(messages_have_at_least_one_packet),

@@ -246,6 +246,26 @@ wrong_ip_header_is_refused(void **state)
 	expect(&f, WIRE_BAD_IP);
 }
 
+/* Words of all ones and of ones at their ends carry from each word to the next. */
+static void
+ipv4_header_sum_is_verified_whatever_carries(void **state)
+{
+	static const uint32_t words[] = { 0, 1, 0xffff, 0x10000, 0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff };
+	const unsigned int n = sizeof(words) / sizeof(words[0]);
+
+	for (unsigned int i = 0; i < n * n; i++) {
+		struct frame f;
+
+		make(&f, 4);
+		wire_put32(f.bytes + f.l3 + 12, words[i % n]);
+		wire_put32(f.bytes + f.l3 + 16, words[i / n]);
+		frame_repair(&f);
+		expect(&f, WIRE_OK);
+		f.bytes[f.l3 + 10 + i % 2] ^= 1 << i % 8;
+		expect(&f, WIRE_BAD_IP);
+	}
+}
+
 static void
 ip_and_udp_lengths_must_agree(void **state)
 {
@@ -445,6 +465,7 @@ main(void)
 		cmocka_unit_test(ip_options_are_refused_on_our_port_only),
 		cmocka_unit_test(fragments_are_refused),
 		cmocka_unit_test(wrong_ip_header_is_refused),
+		cmocka_unit_test(ipv4_header_sum_is_verified_whatever_carries),
 		cmocka_unit_test(ip_and_udp_lengths_must_agree),
 		cmocka_unit_test(udp_shorter_than_its_header_is_refused),
 		cmocka_unit_test(udp_shorter_than_its_content_is_refused),
