@@ -64,6 +64,7 @@ BEGINS(cm_resolve_addr.id);
 BEGINS(cm_resolve_route.id);
 BEGINS(cm_listen.id);
 BEGINS(cm_connect.id);
+BEGINS(cm_disconnect.id);
 BEGINS(cm_qp_attr.id);
 BEGINS(cm_option.id);
 BEGINS(cm_join.id);
@@ -131,6 +132,8 @@ static const struct op ops[CTL_OPS] = {
 	[CTL_DEVICE_IMPORT] = { "DEVICE_IMPORT", op_device_import, false, 1 },
 	[CTL_PD_IMPORT] = { "PD_IMPORT", op_pd_import, true, 0, .wants_device = true },
 	[CTL_MR_IMPORT] = { "MR_IMPORT", op_mr_import, true, 0, .wants_device = true },
+	[CTL_CM_ACCEPT_QP] = { "CM_ACCEPT_QP", op_cm_accept_qp, false, 0, ABOUT(OBJ_CM_ID) },
+	[CTL_CM_DISCONNECT_QP] = { "CM_DISCONNECT_QP", op_cm_disconnect_qp, false, 0, ABOUT(OBJ_CM_ID) },
 };
 
 /** Check the format of a request of @p n bytes. @return 0, EINVAL, or EPROTO: another version. */

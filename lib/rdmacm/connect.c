@@ -153,13 +153,9 @@ rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *conn_param)
 	client_call_init(&c, CTL_CM_ACCEPT);
 	if (!err)
 		err = fill(id, conn_param, &c.req.cm_connect);
-	if (!err && rid->qp && !ud)
-		err = cmid_qp_ready(id, id->responder_resources, id->initiator_depth);
 	if (err)
 		return cm_result(err);
-	err = cm_call(id->channel, &c);
-	if (err && !ud)
-		cmid_qp_error(id);
+	err = rid->qp && !ud ? cmid_accept_qp(id, &c) : cm_call(id->channel, &c);
 	/* A UD id gets no event for this. */
 	return ud ? cm_result(err) : cmid_complete(id, sync, err);
 }
@@ -214,8 +210,8 @@ rdma_disconnect(struct rdma_cm_id *rid)
 	/* If the peer disconnected first, the event was returned already and no other comes. */
 	bool waits = id->sync && !id->disconnected;
 
-	cmid_qp_error(id);
-	return cmid_complete(id, waits, cm_call_handle(id->channel, CTL_CM_DISCONNECT, id->handle));
+	return cmid_complete(id, waits,
+			     rid->qp ? cmid_disconnect_qp(id) : cm_call_handle(id->channel, CTL_CM_DISCONNECT, id->handle));
 }
 
 /* ---- Enhanced connection establishment: vendors' options, of which UROCE has none ---- */

@@ -86,13 +86,16 @@ request(struct cmid *listener, const struct ctl_cm_event *r, struct cm_happening
 static void
 response(struct cmid *id, struct cm_happening *h)
 {
+	struct client_call c;
 	int err;
 
 	if (!id->id.qp)
 		return;
-	err = cmid_qp_ready(id, RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH);
-	if (!err)
-		err = cm_call_handle(id->channel, CTL_CM_ACCEPT, id->handle);
+	client_call_init(&c, CTL_CM_ACCEPT);
+	c.req.cm_connect.id = id->handle;
+	c.req.cm_connect.param.responder_resources = RDMA_MAX_RESP_RES;
+	c.req.cm_connect.param.initiator_depth = RDMA_MAX_INIT_DEPTH;
+	err = cmid_accept_qp(id, &c);
 	if (!err) {
 		h->event.event = RDMA_CM_EVENT_ESTABLISHED;
 		return;

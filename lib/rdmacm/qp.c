@@ -96,6 +96,58 @@ cmid_qp_ready(struct cmid *id, uint8_t responder_resources, uint8_t initiator_de
 	return ibv_modify_qp(id->id.qp, &attr, (int)rsp.rts_mask);
 }
 
+/** @return whether the library has to do itself what the daemon was asked to do with a QP: it can't, or is older and doesn't know the request. */
+static bool
+is_ours_to_do(int err)
+{
+	return err == EAGAIN || err == EINVAL;
+}
+
+int
+cmid_accept_qp(struct cmid *id, struct client_call *c)
+{
+	struct ctl_cm_connect_req *q = &c->req.cm_connect;
+	int err;
+
+	c->req.op = CTL_CM_ACCEPT_QP;
+	c->quiet = true;
+	q->qp = id->id.qp->handle;
+	q->param.qp_num = id->id.qp->qp_num;
+	err = cm_call(id->channel, c);
+	if (!err)
+		id->id.qp->state = IBV_QPS_RTS;
+	if (is_ours_to_do(err)) {
+		c->req.op = CTL_CM_ACCEPT;
+		c->quiet = false;
+		err = cmid_qp_ready(id, q->param.responder_resources, q->param.initiator_depth);
+		/* The program may try again with other depths. */
+		if (err)
+			return err;
+		err = cm_call(id->channel, c);
+	}
+	if (err)
+		cmid_qp_error(id);
+	return err;
+}
+
+int
+cmid_disconnect_qp(struct cmid *id)
+{
+	struct client_call c;
+	int err;
+
+	client_call_init(&c, CTL_CM_DISCONNECT_QP);
+	c.req.cm_disconnect = (struct ctl_cm_disconnect_req){ .id = id->handle, .qp = id->id.qp->handle, .qp_num = id->id.qp->qp_num };
+	c.quiet = true;
+	err = cm_call(id->channel, &c);
+	if (!err)
+		id->id.qp->state = IBV_QPS_ERR;
+	if (!is_ours_to_do(err))
+		return err;
+	cmid_qp_error(id);
+	return cm_call_handle(id->channel, CTL_CM_DISCONNECT, id->handle);
+}
+
 void
 cmid_qp_error(struct cmid *id)
 {
@@ -108,16 +160,15 @@ cmid_qp_error(struct cmid *id)
 static int
 init_qp(struct cmid *id)
 {
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT };
-	struct ctl_cm_qp_attr_rsp rsp;
-	int err = ask_attr(id, IBV_QPS_INIT, &rsp);
+	/* As the daemon answers for INIT. What the peer may access is set on the way to RTR. */
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = RDMA_UDP_QKEY };
+	bool ud = id->id.qp_type == IBV_QPT_UD;
+	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS), err = 0;
 
-	if (err)
-		return err;
-	take_attr(&rsp, &attr);
-	err = ibv_modify_qp(id->id.qp, &attr, (int)rsp.mask);
+	if (id->id.qp->state != IBV_QPS_INIT)
+		err = ibv_modify_qp(id->id.qp, &attr, mask);
 	/* A UD QP needs no peer, so it goes to RTS at once. */
-	return err || id->id.qp_type != IBV_QPT_UD ? err : cmid_qp_ready(id, RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH);
+	return err || !ud ? err : cmid_qp_ready(id, RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH);
 }
 
 /* ---- CQs for programs that pass none ---- */
@@ -170,6 +221,25 @@ make_cqs(struct cmid *id, struct ibv_qp_init_attr_ex *attr)
 	return err;
 }
 
+/* Make a QP that is in INIT already, if the daemon is able to. */
+static struct ibv_qp *
+make_qp(struct cmid *id, struct ibv_qp_init_attr_ex *attr)
+{
+	struct ibv_qp_init_attr_ex in_init = { 0 };
+	struct ibv_qp *qp;
+
+	/* Of another type it has other attributes in INIT. With other members it could have flags, too. */
+	if (attr->qp_type != id->id.qp_type || (attr->comp_mask & ~(uint32_t)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD)))
+		return ibv_create_qp_ex(id->id.verbs, attr);
+	/* In older programs the struct ends before the flags. */
+	memcpy(&in_init, attr, offsetof(struct ibv_qp_init_attr_ex, create_flags));
+	in_init.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
+	in_init.create_flags = CLIENT_CREATE_IN_INIT;
+	qp = ibv_create_qp_ex(id->id.verbs, &in_init);
+	attr->cap = in_init.cap;
+	return qp;
+}
+
 RDMACM_EXPORT int
 rdma_create_qp_ex(struct rdma_cm_id *rid, struct ibv_qp_init_attr_ex *attr)
 {
@@ -202,7 +272,7 @@ rdma_create_qp_ex(struct rdma_cm_id *rid, struct ibv_qp_init_attr_ex *attr)
 	err = attr->qp_type == IBV_QPT_XRC_RECV ? 0 : make_cqs(id, attr);
 	if (err)
 		goto fail;
-	qp = ibv_create_qp_ex(rid->verbs, attr);
+	qp = make_qp(id, attr);
 	if (!qp) {
 		err = errno;
 		goto fail;

@@ -184,6 +184,13 @@ socklen_t cm_sockaddr_len(const struct sockaddr *sa);
 /* ---- qp.c: the id's QP, if it has one ---- */
 /** Move the QP from INIT to RTS. The depths are the negotiated ones, or RDMA_MAX_*. */
 int cmid_qp_ready(struct cmid *id, uint8_t responder_resources, uint8_t initiator_depth);
+/**
+ * The same, and send what follows: REP or RTU. One request to the daemon, if it can do all of it.
+ * @param c  CTL_CM_ACCEPT, filled in, with such depths.
+ */
+int cmid_accept_qp(struct cmid *id, struct client_call *c);
+/** Move the QP to ERR and send a DREQ or DREP; as cmid_accept_qp(). */
+int cmid_disconnect_qp(struct cmid *id);
 void cmid_qp_error(struct cmid *id);
 /** Convert an address vector to struct ibv_ah_attr. */
 void cm_ah_attr(const struct uroce_ah_attr *av, struct ibv_ah_attr *out);

@@ -99,6 +99,8 @@ enum ctl_op {
 	CTL_DEVICE_IMPORT, /* at the end, so that running programs and older daemons keep their numbers */
 	CTL_PD_IMPORT,
 	CTL_MR_IMPORT,
+	CTL_CM_ACCEPT_QP,
+	CTL_CM_DISCONNECT_QP,
 	CTL_OPS,
 };
 
@@ -396,7 +398,9 @@ struct ctl_qp_create_req {
 	uint32_t pd, send_cq, recv_cq;
 	uint32_t srq; /**< UINT32_MAX: none */
 	uint32_t sq_sig_all;
-	uint32_t xrcd, reserved;
+	uint32_t xrcd;
+	/** 1: for rdma_cm, in INIT: P_Key index 0, no access, CTL_CM_UDP_QKEY. Its shared state (ring.h) says whether it is; the client moves it otherwise. */
+	uint32_t in_init;
 	struct uroce_qp_cap cap;
 };
 struct ctl_qp_create_rsp {
@@ -495,6 +499,7 @@ struct ctl_req {
 		struct ctl_cm_resolve_route_req cm_resolve_route;
 		struct ctl_cm_listen_req cm_listen;
 		struct ctl_cm_connect_req cm_connect;
+		struct ctl_cm_disconnect_req cm_disconnect;
 		struct ctl_cm_reject_req cm_reject;
 		struct ctl_cm_qp_attr_req cm_qp_attr;
 		struct ctl_cm_option_req cm_option;

@@ -6,7 +6,7 @@
  * A connection manager's session is a session like any other and begins with CTL_HELLO. CTL_CM_OPEN makes it an event
  * channel; it may also open a device (CTL_DEVICE_OPEN), but needn't. The daemon holds the state of every id: addresses,
  * port spaces, the IB CM's state machine. The client modifies its QPs itself, with the attributes that it gets from
- * CTL_CM_QP_ATTR, as rdma-core's library does with the kernel's.
+ * CTL_CM_QP_ATTR, as rdma-core's library does with the kernel's, or has the daemon do it (CTL_CM_ACCEPT_QP).
  *
  * Requests are answered at once; what takes time (resolving, connecting) ends with an event. Events are records (struct
  * ctl_cm_event) sent on a socket (ctl.h) whose receiving end comes with the reply to CTL_CM_OPEN.
@@ -29,6 +29,7 @@ enum {
 	CTL_CM_REQ_PRIVATE_BYTES = 196, /**< largest private data of a request; each message has its own, lower limit */
 	CTL_CM_MAX_QUEUED = 16384, /**< unread events of one session */
 	CTL_CM_MAX_IDS = 65536,    /**< ids of one session */
+	CTL_CM_UDP_QKEY = 0x01234567, /**< of UD QPs that rdma_cm set up: RDMA_UDP_QKEY */
 };
 
 /** Port spaces: enum rdma_port_space. */
@@ -140,13 +141,18 @@ struct ctl_cm_conn_param {
  */
 struct ctl_cm_connect_req {
 	uint32_t id;
-	uint32_t reserved;
+	uint32_t qp; /**< CTL_CM_ACCEPT_QP: the QP's handle in its session */
 	struct ctl_cm_conn_param param;
 	uint8_t private_data[CTL_CM_REQ_PRIVATE_BYTES];
 };
 /**
  * CTL_CM_ACCEPT, with the same struct. Passive side: the QP is in RTR; ends with ESTABLISHED. Active side, after
  * CONNECT_RESPONSE: the QP is in RTS, an RTU is sent. UD: answers the SIDR_REQ, no event follows.
+ */
+/**
+ * CTL_CM_ACCEPT_QP, with the same struct: as CTL_CM_ACCEPT, but first the daemon itself moves the QP @c qp from INIT to RTS, with the attributes of
+ * CTL_CM_QP_ATTR; depths that aren't UINT8_MAX replace those. The QP is that of another session of the same process. EAGAIN: nothing was done, because
+ * it isn't, because a request of that session is under way, or because the MAC address of the peer isn't known: use CTL_CM_QP_ATTR and CTL_QP_MODIFY.
  */
 /** CTL_CM_REJECT. */
 struct ctl_cm_reject_req {
@@ -160,6 +166,13 @@ struct ctl_cm_reject_req {
  * EISCONN means success.
  */
 /** CTL_CM_DISCONNECT (request: struct ctl_handle): send a DREQ, or answer the peer's with a DREP. */
+/** CTL_CM_DISCONNECT_QP: the same after the QP has been moved to ERR. EAGAIN: as CTL_CM_ACCEPT_QP. */
+struct ctl_cm_disconnect_req {
+	uint32_t id;
+	uint32_t qp; /**< handle in its session */
+	uint32_t qp_num;
+	uint32_t reserved;
+};
 
 /**
  * CTL_CM_QP_ATTR: attributes and mask with which to move the id's QP to @c state (INIT, RTR or RTS). Reply: struct

@@ -17,6 +17,7 @@
 
 enum {
 	CLIENT_MAX_COMPLAINTS = 20, /**< lines on stderr per process */
+	CLIENT_CREATE_IN_INIT = 1 << 30, /**< a flag for ibv_create_qp_ex(), of librdmacm: CTL_QP_CREATE's in_init; the QP's state says what became of it */
 };
 
 /** poll() without a timeout, for a process that must drive the daemon itself while it waits (lib/uroce). */

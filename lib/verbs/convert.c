@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/userfaultfd.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -15,9 +17,10 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "verbs/stacks.h"
+
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
-#define MADV_POPULATE_WRITE 23
 #endif
 
 /* The amount that is write-protected at a time. Writers wait no longer than the copy takes, and memory needn't be twice
@@ -35,6 +38,7 @@
  * blocked meanwhile.
  */
 #define CONVERT_HERE_BYTES (UINT64_C(1) << 20)
+#define DEFAULT_MAX_MAP_COUNT 65530
 
 /* A conversion for the thread to do. */
 struct convert_job {
@@ -183,8 +187,11 @@ convert_chunk(const struct mem_file *f, uint64_t start, uint64_t bytes, uint64_t
 	}
 	if (uffd >= 0)
 		ioctl(uffd, UFFDIO_WAKE, &range);
-	/* Cause page faults now rather than on the data path; a failure doesn't matter. */
-	madvise((void *)start, bytes, prot & PROT_WRITE ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+	/*
+	 * Cause page faults now rather than on the data path; a failure doesn't matter. Pages of a memfd that are there become writable by a read, too,
+	 * but the kernel maps many of them at each fault then.
+	 */
+	madvise((void *)start, bytes, MADV_POPULATE_READ);
 	return 0;
 }
 
@@ -215,16 +222,6 @@ convert_thread(void *arg)
 		sem_post(&job_done);
 	}
 	return NULL;
-}
-
-/* @return true if the process has one thread, so that nobody writes to its memory meanwhile. */
-static bool
-is_alone(void)
-{
-	struct stat st;
-
-	/* As each directory, it has a link from its parent, one from itself and one from each that is in it. */
-	return !stat("/proc/self/task", &st) && st.st_nlink == 3;
 }
 
 /*
@@ -327,6 +324,33 @@ convert_setup(int uffd_dev)
 	return err;
 }
 
+/* @return how many mappings the kernel lets a process have. */
+static uint64_t
+most_mappings(void)
+{
+	static uint64_t most;
+	FILE *f = most ? NULL : fopen("/proc/sys/vm/max_map_count", "re");
+
+	if (f) {
+		if (fscanf(f, "%" SCNu64, &most) != 1)
+			most = 0;
+		fclose(f);
+	}
+	if (!most)
+		most = DEFAULT_MAX_MAP_COUNT;
+	return most;
+}
+
+/*
+ * Lock held. @return true if another mapping should be left to the program: each range in the midst of a mapping makes two more. A large
+ * range is worth them.
+ */
+static bool
+too_many_mappings(const struct mem_file *f, uint64_t bytes)
+{
+	return bytes < CONVERT_SPARE_FROM_BYTES && f->nb_mappings + 2 * f->ranges_since_collect > most_mappings() / 2;
+}
+
 /* Offsets of the memfd for so many bytes, which are never used again; lock held. */
 static uint64_t
 take_offsets(struct mem_file *f, uint64_t bytes, uint64_t spare)
@@ -349,10 +373,15 @@ convert_range(struct mem_file *f, uint64_t start, uint64_t end, int prot)
 
 	pthread_mutex_lock(&lock);
 	here = can_convert_here(start, end);
-	if (uffd < 0 && !(here && is_alone()))
+	/* In a process of one thread nobody writes to its memory meanwhile. */
+	if (uffd < 0 && !(here && stacks_alone()))
 		err = ENOSYS;
 	else if (bytes + spare > f->bytes - f->next)
 		err = ENOSPC;
+	else if (too_many_mappings(f, bytes)) {
+		f->ranges_since_collect++;
+		err = ENOSPC;
+	}
 	if (!err && !here && !thread_up) {
 		err = start_thread();
 		thread_up = !err;
@@ -386,9 +415,20 @@ mem_file_map(struct mem_file *f, uint64_t bytes)
 	return at == MAP_FAILED ? NULL : at;
 }
 
-/* Find the parts of [0, f->next) that no mapping of this process covers. */
 static int
-find_unused(const struct mem_file *f, struct mem_extent **out, size_t *nb)
+by_start(const void *a, const void *b)
+{
+	const struct mem_extent *x = a, *y = b;
+
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+/*
+ * Find the parts of [0, f->next) that no mapping of this process covers.
+ * @param nb_mappings  Receives the number of all mappings.
+ */
+static int
+find_unused(const struct mem_file *f, struct mem_extent **out, size_t *nb, uint64_t *nb_mappings)
 {
 	struct map_list all = { 0 };
 	struct mem_extent *used = NULL, *unused = NULL;
@@ -404,18 +444,12 @@ find_unused(const struct mem_file *f, struct mem_extent **out, size_t *nb)
 		err = ENOMEM;
 		goto out;
 	}
-	for (size_t i = 0; i < all.n; i++) {
-		struct mem_extent x = { all.e[i].offset, all.e[i].end - all.e[i].start };
-		size_t j = n;
-
-		if (all.e[i].inode != f->inode || all.e[i].dev_major != f->dev_major ||
-		    all.e[i].dev_minor != f->dev_minor)
-			continue;
-		for (; j && used[j - 1].start > x.start; j--)
-			used[j] = used[j - 1];
-		used[j] = x;
-		n++;
-	}
+	*nb_mappings = all.n;
+	for (size_t i = 0; i < all.n; i++)
+		if (all.e[i].inode == f->inode && all.e[i].dev_major == f->dev_major && all.e[i].dev_minor == f->dev_minor)
+			used[n++] = (struct mem_extent){ all.e[i].offset, all.e[i].end - all.e[i].start };
+	if (n)
+		qsort(used, n, sizeof(*used), by_start);
 	used[n++] = (struct mem_extent){ f->next, 0 };
 	for (size_t i = 0; i < n; i++) {
 		if (used[i].start > at)
@@ -461,7 +495,7 @@ mem_file_collect(struct mem_file *f)
 	 * One look isn't enough: a mapping that mremap() moves while the list is read may be missed, but what is mapped
 	 * must never be punched. What two looks, far apart, both don't find is not mapped.
 	 */
-	if (!files_pinned && !find_unused(f, &unused, &nb)) {
+	if (!files_pinned && !find_unused(f, &unused, &nb, &f->nb_mappings)) {
 		punch_common(f, f->unused, f->nb_unused, unused, nb);
 		free(f->unused);
 		f->unused = unused;
@@ -470,6 +504,18 @@ mem_file_collect(struct mem_file *f)
 	f->since_collect = 0;
 	f->ranges_since_collect = 0;
 	pthread_mutex_unlock(&lock);
+}
+
+bool
+mem_file_is_due(const struct mem_file *f)
+{
+	uint64_t ranges = f->nb_mappings;
+
+	if (ranges < MEM_FILE_COLLECT_LEAST_RANGES)
+		ranges = MEM_FILE_COLLECT_LEAST_RANGES;
+	if (ranges > MEM_FILE_COLLECT_MOST_RANGES)
+		ranges = MEM_FILE_COLLECT_MOST_RANGES;
+	return f->since_collect >= MEM_FILE_COLLECT_BYTES || f->ranges_since_collect >= ranges;
 }
 
 uint64_t

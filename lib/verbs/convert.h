@@ -46,14 +46,16 @@ struct mem_file {
 	uint64_t bytes;         /**< its size */
 	uint64_t next;          /**< offset for the next conversion */
 	uint64_t since_collect; /**< bytes converted since the last collection */
-	uint32_t ranges_since_collect;
+	uint64_t ranges_since_collect; /**< and ranges; those that were refused because there are too many mappings are counted too */
+	uint64_t nb_mappings;      /**< of the process at the last collection */
 	struct mem_extent *unused; /**< not mapped at the last collection */
 	size_t nb_unused;
 };
 
-/** Collect after so much was converted. */
+/** Collect after so much was converted, or after as many ranges as there are mappings to look at, within these limits. */
 #define MEM_FILE_COLLECT_BYTES (UINT64_C(64) << 20)
-#define MEM_FILE_COLLECT_RANGES 256
+#define MEM_FILE_COLLECT_LEAST_RANGES 256
+#define MEM_FILE_COLLECT_MOST_RANGES 4096
 
 /**
  * @param fd  The memfd; taken over if 0 is returned.
@@ -76,7 +78,8 @@ int convert_setup(int uffd_dev);
 /**
  * Convert [start, end): whole pages, private anonymous, readable, all of one mapping with protection @p prot.
  * Thread-safe.
- * @return 0, or an errno value; what was converted before stays so, the rest is unchanged.
+ * @return 0, or an errno value; what was converted before stays so, the rest is unchanged. ENOSPC for a small range: the process has so many
+ * mappings that it soon couldn't make others.
  */
 int convert_range(struct mem_file *f, uint64_t start, uint64_t end, int prot);
 
@@ -89,6 +92,8 @@ void *mem_file_map(struct mem_file *f, uint64_t bytes);
 
 /** Free memory of the memfd that was unmapped both at this collection and at the previous one. */
 void mem_file_collect(struct mem_file *f);
+/** @return whether it is time for that. */
+bool mem_file_is_due(const struct mem_file *f);
 
 /** @return bytes converted in this process so far, in all files. */
 uint64_t convert_total(void);

@@ -255,12 +255,18 @@ find_by_query(uint64_t addr, struct map_entry *out)
 	return 0;
 }
 
+static bool
+reads_text(void)
+{
+	return atomic_load(&text_forced) || atomic_load(&query_known) == 2;
+}
+
 int
 maps_find(uint64_t addr, struct map_entry *out)
 {
 	int err;
 
-	if (!atomic_load(&text_forced) && atomic_load(&query_known) != 2) {
+	if (!reads_text()) {
 		err = find_by_query(addr, out);
 		if (err != ENOTTY) {
 			atomic_store(&query_known, 1);
@@ -312,9 +318,11 @@ maps_range(struct map_list *l, uint64_t start, uint64_t end)
 
 	if (start >= end)
 		return 0;
-	err = maps_find(start, &e);
 	/* One pass over the text finds all mappings; the ioctl returns one at a time. */
-	if (!err && (atomic_load(&text_forced) || atomic_load(&query_known) != 1))
+	if (reads_text())
+		return range_in_text(l, start, end);
+	err = maps_find(start, &e);
+	if (!err && reads_text())
 		return range_in_text(l, start, end);
 	while (!err && e.start < end) {
 		err = list_add(l, &e);

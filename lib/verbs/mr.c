@@ -131,8 +131,7 @@ register_region(const struct mr_want *w, struct ctl_mr_reg_rsp *out, struct boun
 	if (err)
 		return err;
 	*out = c.rsp.mr_reg;
-	if (ctx->mem.since_collect >= MEM_FILE_COLLECT_BYTES ||
-	    ctx->mem.ranges_since_collect >= MEM_FILE_COLLECT_RANGES)
+	if (mem_file_is_due(&ctx->mem))
 		mem_file_collect(&ctx->mem);
 	return 0;
 }

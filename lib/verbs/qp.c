@@ -94,13 +94,19 @@ qp_adopt_rings(struct client_ctx *ctx, struct client_qp *qp, const struct ctl_qp
 static int
 qp_adopt(struct client_ctx *ctx, struct client_qp *qp, const struct ctl_qp_create_rsp *r)
 {
+	int err;
+
 	/* Used by a QP without queues, so that posting finds the state RESET. */
 	static struct ring_qp_shared no_queues;
 
 	qp->qp.qp_base.handle = r->handle;
 	qp->qp.qp_base.qp_num = r->qpn;
-	if (qp->qp.qp_base.qp_type != IBV_QPT_XRC_RECV)
-		return qp_adopt_rings(ctx, qp, r);
+	if (qp->qp.qp_base.qp_type != IBV_QPT_XRC_RECV) {
+		err = qp_adopt_rings(ctx, qp, r);
+		if (!err && atomic_load_explicit(&qp->shared->state, memory_order_relaxed) == UROCE_QPS_INIT)
+			qp->qp.qp_base.state = IBV_QPS_INIT;
+		return err;
+	}
 	qp->shared = &no_queues;
 	return 0;
 }
@@ -219,7 +225,7 @@ qp_publish(struct client_qp *qp)
 
 static struct ibv_qp *
 qp_new(struct ibv_context *context, struct ibv_pd *pd, struct ibv_qp_init_attr *attr, struct ibv_xrcd *xrcd,
-       const uint64_t *ops)
+       const uint64_t *ops, bool in_init)
 {
 	struct client_ctx *ctx = to_ctx(context);
 	struct client_qp *qp = NULL;
@@ -241,6 +247,7 @@ qp_new(struct ibv_context *context, struct ibv_pd *pd, struct ibv_qp_init_attr *
 	}
 	qp->cookie = objtab_add(&ctx->objs, qp);
 	fill_request(&c, qp, attr, xrcd);
+	c.req.qp_create.in_init = in_init;
 	err = qp->cookie == UINT64_MAX ? ENOMEM : qp_call(ctx, qp, &c);
 	if (err)
 		goto forget;
@@ -260,7 +267,7 @@ fail:
 CLIENT_EXPORT struct ibv_qp *
 ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-	return qp_new(pd->context, pd, attr, NULL, NULL);
+	return qp_new(pd->context, pd, attr, NULL, NULL, false);
 }
 
 struct ibv_qp *
@@ -270,12 +277,13 @@ client_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *att
 				IBV_QP_INIT_ATTR_XRCD;
 	struct ibv_pd *pd = attr->comp_mask & IBV_QP_INIT_ATTR_PD ? attr->pd : NULL;
 	struct ibv_xrcd *xrcd = attr->comp_mask & IBV_QP_INIT_ATTR_XRCD ? attr->xrcd : NULL;
+	uint32_t flags = attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? attr->create_flags : 0;
 	bool with_ops = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 
-	if ((attr->comp_mask & ~served) || ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags))
+	if ((attr->comp_mask & ~served) || (flags & ~(uint32_t)CLIENT_CREATE_IN_INIT))
 		return client_null(EOPNOTSUPP);
 	/* The extended struct begins with the plain one. */
-	return qp_new(context, pd, (struct ibv_qp_init_attr *)attr, xrcd, with_ops ? &attr->send_ops_flags : NULL);
+	return qp_new(context, pd, (struct ibv_qp_init_attr *)attr, xrcd, with_ops ? &attr->send_ops_flags : NULL, flags != 0);
 }
 
 struct ibv_qp *

@@ -59,7 +59,7 @@ convert_interior(const struct map_list *maps, struct mem_file *file, const struc
 
 		if (start >= end || !is_convertible(e))
 			continue;
-		if (!have_zones && stacks_find(&zones, want->sp))
+		if (!have_zones && stacks_find(&zones, want->sp, lo, maps->e[maps->n - 1].end))
 			break;
 		have_zones = true;
 		while (start < end && stacks_next_free(&zones, e, &start, end, &stop)) {

@@ -41,12 +41,15 @@ struct stack_zones {
 	bool uncertain; /**< a thread's stack is unknown: apply the guard page rule too */
 };
 
+/** @return true if the process has one thread. */
+bool stacks_alone(void);
 /**
- * Find the stacks of all threads.
+ * Find the stacks of all threads, as far as they may be in [from, to).
  * @param sp  The caller's stack pointer.
+ * @param from,to  Begin of a page; end of a mapping.
  * @return 0 or ENOMEM.
  */
-int stacks_find(struct stack_zones *zones, uint64_t sp);
+int stacks_find(struct stack_zones *zones, uint64_t sp, uint64_t from, uint64_t to);
 /**
  * Cut the stacks out of [*start, end), a part of mapping @p e.
  * @return true if something is left: [*start, *stop) is the first piece; continue at *stop.

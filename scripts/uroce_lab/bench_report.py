@@ -12,7 +12,7 @@ VERSION = 1                 # of the file of results
 LEAST_RATIO = 1.02          # smaller differences are called the same
 SAME = (1 / LEAST_RATIO, LEAST_RATIO)
 HIGHER_IS_BETTER = ('ops_per_s', 'GB_per_s', 'frames_per_s', 'one_GB_per_s')
-LOWER_IS_BETTER = ('median_us', 'p99_us', 'typical_us', 'p999_us', 'average_us', 'round_trip_us', 'small_us', 'acknowledged_us', 'answered_us', 'percent')
+LOWER_IS_BETTER = ('median_us', 'p99_us', 'typical_us', 'p999_us', 'average_us', 'round_trip_us', 'small_us', 'both_us', 'acknowledged_us', 'answered_us', 'percent')
 # Panels of "beside TCP": title, unit, factor, key, and the measurements with their names on the plot.
 BESIDE = (
     ('8-byte messages', 'million/s', 1e-6, 'ops_per_s',

@@ -64,6 +64,8 @@ const struct request_shape request_shapes[REQUEST_SHAPES] = {
 	{ CTL_DEVICE_IMPORT, 0, { { 0, 0 } } },
 	{ CTL_PD_IMPORT, 1, { { AT(handle), H_PD } } },
 	{ CTL_MR_IMPORT, 2, { { AT(mr_import.pd), H_PD }, { AT(mr_import.mr), H_MR } } },
+	{ CTL_CM_ACCEPT_QP, 3, { { AT(cm_connect.id), H_ID }, { AT(cm_connect.qp), H_QP }, { AT(cm_connect.param.qp_num), H_QPN } } },
+	{ CTL_CM_DISCONNECT_QP, 3, { { AT(cm_disconnect.id), H_ID }, { AT(cm_disconnect.qp), H_QP }, { AT(cm_disconnect.qp_num), H_QPN } } },
 #undef AT
 };
 

@@ -14,7 +14,7 @@
 enum {
 	REQUEST_HANDLES = 8,       /**< of one kind that a client remembers */
 	REQUEST_REFS = 4,          /**< fields of a request that are handles, at most */
-	REQUEST_SHAPES = 58,
+	REQUEST_SHAPES = 60,
 	REQUEST_HANDLE_ANY = 0xf0, /**< from here on a byte is a handle itself, not the number of one */
 };
 

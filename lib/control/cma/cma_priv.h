@@ -28,7 +28,6 @@ enum {
 	CMA_RESPONSE_TIMEOUT = 20,
 	CMA_RETRIES = 15,
 	CMA_HOP_LIMIT = 64,
-	CMA_UDP_QKEY = 0x01234567,   /**< of UD QPs that rdma_cm set up (rdma_cma.h) */
 	CMA_SIDR_RETRIES = 15,
 	CMA_TARGET_ACK_DELAY = 15,   /**< encoded; what the device reports as local_ca_ack_delay */
 	CMA_QPN_MASK = 0xffffff,
@@ -155,7 +154,7 @@ void cma_session_end(struct session *s);
 /* ---- Requests: ctl_cm.h ---- */
 op_fn op_cm_open, op_cm_create_id, op_cm_destroy_id, op_cm_bind, op_cm_resolve_addr, op_cm_resolve_route,
 	op_cm_query, op_cm_listen, op_cm_connect, op_cm_accept, op_cm_reject, op_cm_establish, op_cm_disconnect,
-	op_cm_qp_attr, op_cm_set_option, op_cm_join, op_cm_leave, op_cm_migrate;
+	op_cm_qp_attr, op_cm_set_option, op_cm_join, op_cm_leave, op_cm_migrate, op_cm_accept_qp, op_cm_disconnect_qp;
 
 /* ---- id.c: a leaf of cma ---- */
 /**
@@ -243,6 +242,13 @@ obj_restore_fn cma_restore;
 void cma_resolve_begin(struct cma_id *id, uint64_t now_ns);
 /** Stop resolving an address for @p id, if it does. */
 void cma_resolve_stop(struct cma_id *id);
+
+/* ---- qp_attr.c ---- */
+/**
+ * @param qp  Receives the QP of this number, if there is one.
+ * @return its session, which is another one of the process of @p id; NULL: there is none, or the QP is an XRC target.
+ */
+struct session *cma_qp_session(const struct cma_id *id, uint32_t qpn, const struct qp **qp);
 
 /* ---- lap.c ---- */
 /** Handle a LAP: load the proposed path and answer, now or when its MAC address is resolved. */

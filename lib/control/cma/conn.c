@@ -227,7 +227,7 @@ accept_ud(struct cma_id *id, const struct ctl_cm_connect_req *q)
 	struct cm_sidr_reply_param p = {
 		.status = CM_SIDR_SUCCESS,
 		.qpn = q->param.qp_num,
-		.qkey = q->param.qkey != 0 ? q->param.qkey : CMA_UDP_QKEY,
+		.qkey = q->param.qkey != 0 ? q->param.qkey : CTL_CM_UDP_QKEY,
 		.private_data = { q->private_data, q->param.private_len },
 	};
 

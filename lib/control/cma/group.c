@@ -48,7 +48,7 @@ op_cm_join(struct session *s, struct request *r)
 	ev.id = id->obj.handle;
 	ev.group = g->obj.handle;
 	ev.conn.qp_num = 0xffffff;
-	ev.conn.qkey = CMA_UDP_QKEY;
+	ev.conn.qkey = CTL_CM_UDP_QKEY;
 	cma_av(id, mgid, &ev.ah);
 	r->rsp.handle.handle = g->obj.handle;
 	cma_event_send(id, &ev, NULL);

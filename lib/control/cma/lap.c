@@ -13,23 +13,15 @@
 static struct obj_qp *
 find_qp(const struct cma_id *id, struct session **owner)
 {
-	const struct session *own = id->session;
+	const struct qp *named;
 	struct obj_qp *qp;
-	struct session *s;
 
-	/* Processes in another PID namespace all have number 0, so they can't be told apart. */
-	if (own->pid == 0)
+	*owner = cma_qp_session(id, id->qpn, &named);
+	if (*owner == NULL)
 		return NULL;
-	TAILQ_FOREACH(s, &own->control->sessions, link) {
-		if (s->port != id->port || s->pid != own->pid || s->uid != own->uid)
-			continue;
-		for (uint32_t pos = 0; (qp = handles_next(&s->tab[OBJ_QP], &pos)) != NULL;) {
-			if (qp->qp != NULL && qp->target == NULL && qp_num(qp->qp) == id->qpn) {
-				*owner = s;
-				return qp;
-			}
-		}
-	}
+	for (uint32_t pos = 0; (qp = handles_next(&(*owner)->tab[OBJ_QP], &pos)) != NULL;)
+		if (qp->qp == named)
+			return qp;
 	return NULL;
 }
 

@@ -84,6 +84,11 @@ bool obj_qp_send_posted(struct session *s, struct obj_qp *qp);
  */
 bool obj_qp_complete_posted(struct session *s, const struct obj_cq *cq);
 /**
+ * Move a QP of @p s to @p state, as at its program's request; the session must be settled.
+ * @return 0 or an errno value, with @p r failed; EAGAIN: nothing was done, because a MAC address must be resolved first.
+ */
+int obj_qp_modify(struct session *s, struct obj_qp *qp, enum uroce_qp_state state, const struct uroce_qp_attr *attr, uint32_t mask, struct request *r);
+/**
  * Give a QP of @p s an alternate path, to be armed when both ends have one.
  * @param mac  Of the next hop on the path @p ah.
  * @return 0 or an errno value.

@@ -279,6 +279,24 @@ op_qp_modify(struct session *s, struct request *r)
 }
 
 int
+obj_qp_modify(struct session *s, struct obj_qp *qp, enum uroce_qp_state state, const struct uroce_qp_attr *attr, uint32_t mask, struct request *r)
+{
+	struct ctl_req req = { .op = CTL_QP_MODIFY, .qp_modify = { .handle = qp->obj.handle, .mask = mask | UROCE_QP_STATE, .attr = *attr } };
+	struct request modify = { .req = &req, .obj = qp };
+	int rc;
+
+	req.qp_modify.attr.qp_state = state;
+	rc = op_qp_modify(s, &modify);
+	if (rc == 0)
+		return 0;
+	if (rc != EINPROGRESS)
+		return req_fail(r, rc, "%s", modify.message);
+	path_cancel(s);
+	session_pause(s, false);
+	return req_fail(r, EAGAIN, "the MAC address of the peer must be resolved");
+}
+
+int
 op_qp_query(struct session *s, struct request *r)
 {
 	struct obj_qp *qp = r->obj;

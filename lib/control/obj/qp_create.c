@@ -223,6 +223,16 @@ begin(struct session *s, struct obj_qp *qp, struct obj_qp *parts, const struct c
 	LIST_INIT(&qp->groups);
 }
 
+/** Move a new QP to INIT, if that is possible; the program learns why not when it tries it. */
+static void
+init(struct session *s, struct obj_qp *qp)
+{
+	const struct uroce_qp_attr attr = { .port_num = 1, .qkey = CTL_CM_UDP_QKEY };
+	uint32_t mask = UROCE_QP_PKEY_INDEX | UROCE_QP_PORT | (qp->type == UROCE_QPT_UD ? UROCE_QP_QKEY : UROCE_QP_ACCESS_FLAGS);
+
+	(void)obj_qp_modify(s, qp, UROCE_QPS_INIT, &attr, mask, &(struct request){ 0 });
+}
+
 int
 op_qp_create(struct session *s, struct request *r)
 {
@@ -256,6 +266,8 @@ op_qp_create(struct session *s, struct request *r)
 		goto fail_block;
 	obj_qp_use_parts(qp, 1);
 	fill_reply(s, r, qp, &l);
+	if (r->req->qp_create.in_init != 0)
+		init(s, qp);
 	return 0;
 fail_block:
 	obj_ring_free(s, &qp->block);

@@ -13,8 +13,9 @@
 #include <cmocka.h>
 
 #include "../verbs/fake_daemon.h"
+#include "verbs/client_priv.h"
 
-enum { PEER_PORT = 7000, OWN_PORT = 5000, CHANNELS_MAX = 512, MOVES = 100 };
+enum { PEER_PORT = 7000, OWN_PORT = 5000, CHANNELS_MAX = 512, MOVES = 100, OPS_MAX = 16, QPN = 0x123, QP_HANDLE = 7 };
 
 static struct fake_daemon fake;
 static int pipes[CHANNELS_MAX]; /* of channels, by their tokens */
@@ -22,6 +23,8 @@ static uint32_t nb_channels, next_handle;
 static struct rdma_cm_id *watched;
 static struct sockaddr_storage seen; /* of watched, when the request came */
 static int refuse_with;
+static uint32_t ops[OPS_MAX], nb_ops; /* requests about an id with a QP */
+static int qp_ops_fail_with;
 
 static void
 write_event(uint64_t token, uint32_t handle, uint32_t type)
@@ -53,6 +56,23 @@ on_request(const struct ctl_req *req, struct ctl_rsp *rsp, int fd)
 		break;
 	case CTL_CM_LISTEN:
 		seen = watched->route.addr.src_storage;
+		break;
+	case CTL_CM_ACCEPT_QP:
+		assert_int_equal(req->cm_connect.qp, QP_HANDLE);
+		assert_int_equal(req->cm_connect.param.qp_num, QPN);
+		rsp->status = qp_ops_fail_with;
+		ops[nb_ops++ % OPS_MAX] = req->op;
+		break;
+	case CTL_CM_DISCONNECT_QP:
+		assert_int_equal(req->cm_disconnect.qp, QP_HANDLE);
+		assert_int_equal(req->cm_disconnect.qp_num, QPN);
+		rsp->status = qp_ops_fail_with;
+		ops[nb_ops++ % OPS_MAX] = req->op;
+		break;
+	case CTL_CM_ACCEPT:
+	case CTL_CM_DISCONNECT:
+	case CTL_CM_QP_ATTR:
+		ops[nb_ops++ % OPS_MAX] = req->op;
 		break;
 	case CTL_CM_MIGRATE:
 		/* Before the reply: somebody waits for it in the new channel, the last that was made. */
@@ -157,10 +177,94 @@ event_that_follows_a_move_at_once_is_not_lost(void **state)
 	}
 }
 
+/* ---- QPs of ids ---- */
+/* Its own requests fail: after a fork, for example. */
+static struct client_ctx foreign = { .foreign = true };
+static struct client_qp qp = { .ctx = &foreign, .qp.qp_base = { .handle = QP_HANDLE, .qp_num = QPN, .qp_type = IBV_QPT_RC } };
+
+static struct rdma_cm_id *
+make_id_with_qp(struct rdma_event_channel **ec, int fail_with)
+{
+	struct rdma_cm_id *id = make_id(ec);
+
+	id->qp = &qp.qp.qp_base;
+	id->qp->state = IBV_QPS_INIT;
+	nb_ops = 0;
+	qp_ops_fail_with = fail_with;
+	return id;
+}
+
+static void
+end_id_with_qp(struct rdma_cm_id *id, struct rdma_event_channel *ec)
+{
+	id->qp = NULL;
+	rdma_destroy_id(id);
+	rdma_destroy_event_channel(ec);
+}
+
+static void
+accepting_and_disconnecting_are_one_request_each(void **state)
+{
+	struct rdma_event_channel *ec;
+	struct rdma_cm_id *id = make_id_with_qp(&ec, 0);
+
+	assert_int_equal(rdma_accept(id, NULL), 0);
+	assert_int_equal(id->qp->state, IBV_QPS_RTS);
+	assert_int_equal(rdma_disconnect(id), 0);
+	assert_int_equal(id->qp->state, IBV_QPS_ERR);
+	assert_int_equal(nb_ops, 2);
+	assert_int_equal(ops[0], CTL_CM_ACCEPT_QP);
+	assert_int_equal(ops[1], CTL_CM_DISCONNECT_QP);
+	end_id_with_qp(id, ec);
+}
+
+static void
+what_the_daemon_cannot_do_the_library_does(void **state)
+{
+	/* It can't now; it is older and doesn't know the request. */
+	static const int reasons[] = { EAGAIN, EINVAL };
+	struct rdma_event_channel *ec;
+	struct rdma_cm_id *id;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		id = make_id_with_qp(&ec, reasons[i]);
+		/* It has the attributes, but the QP can't be moved. */
+		assert_int_equal(rdma_accept(id, NULL), -1);
+		assert_int_equal(errno, EIO);
+		assert_int_equal(id->qp->state, IBV_QPS_INIT);
+		assert_int_equal(nb_ops, 2);
+		assert_int_equal(ops[0], CTL_CM_ACCEPT_QP);
+		assert_int_equal(ops[1], CTL_CM_QP_ATTR);
+		nb_ops = 0;
+		assert_int_equal(rdma_disconnect(id), 0);
+		assert_int_equal(nb_ops, 2);
+		assert_int_equal(ops[0], CTL_CM_DISCONNECT_QP);
+		assert_int_equal(ops[1], CTL_CM_DISCONNECT);
+		end_id_with_qp(id, ec);
+	}
+}
+
+static void
+other_errors_are_the_programs(void **state)
+{
+	struct rdma_event_channel *ec;
+	struct rdma_cm_id *id = make_id_with_qp(&ec, ENOMEM);
+
+	assert_int_equal(rdma_accept(id, NULL), -1);
+	assert_int_equal(errno, ENOMEM);
+	assert_int_equal(rdma_disconnect(id), -1);
+	assert_int_equal(errno, ENOMEM);
+	assert_int_equal(nb_ops, 2);
+	end_id_with_qp(id, ec);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(accepting_and_disconnecting_are_one_request_each),
+		cmocka_unit_test(what_the_daemon_cannot_do_the_library_does),
+		cmocka_unit_test(other_errors_are_the_programs),
 		cmocka_unit_test(destination_is_written_before_it_is_asked_for),
 		cmocka_unit_test(listener_knows_its_port_before_it_listens),
 		cmocka_unit_test(event_that_follows_a_move_at_once_is_not_lost),

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -447,6 +448,60 @@ unmapped_memory_is_given_back_at_the_second_look(void **state)
 	munmap(keep, bytes);
 }
 
+/* ---- mappings ---- */
+
+static void
+the_program_keeps_mappings_for_itself(void **state)
+{
+	const size_t large = 1 << 20;
+	uint8_t *p = anon(4 * page), *q = anon(large);
+	FILE *f = fopen("/proc/sys/vm/max_map_count", "r");
+	struct segments s;
+	uint64_t most;
+
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%" SCNu64, &most), 1);
+	fclose(f);
+	mem_file_collect(&ctx->mem);
+	ctx->mem.nb_mappings = most / 2 + 1;
+	memset(p, 1, 4 * page);
+	memset(q, 2, large);
+	assert_all_remote(p + page, page);
+	s = find(q, large, PROT_READ | PROT_WRITE);
+	assert_in_file(&s.s[0]);
+	segments_free(&s);
+	/* Where there are many, they are counted again after a while; and there are few. */
+	assert_false(mem_file_is_due(&ctx->mem));
+	while (!mem_file_is_due(&ctx->mem))
+		assert_all_remote(p + page, page);
+	assert_int_equal(ctx->mem.ranges_since_collect, MEM_FILE_COLLECT_MOST_RANGES);
+	mem_file_collect(&ctx->mem);
+	s = find(p + page, page, PROT_READ | PROT_WRITE);
+	assert_in_file(&s.s[0]);
+	segments_free(&s);
+	munmap(p, 4 * page);
+	munmap(q, large);
+}
+
+static void
+collections_are_rarer_where_there_is_more_to_look_at(void **state)
+{
+	struct mem_file f = { .fd = -1, .ranges_since_collect = MEM_FILE_COLLECT_LEAST_RANGES };
+
+	assert_true(mem_file_is_due(&f));
+	f.nb_mappings = MEM_FILE_COLLECT_LEAST_RANGES + 1;
+	assert_false(mem_file_is_due(&f));
+	f.ranges_since_collect++;
+	assert_true(mem_file_is_due(&f));
+	f.nb_mappings = 10 * MEM_FILE_COLLECT_MOST_RANGES;
+	assert_false(mem_file_is_due(&f));
+	f.ranges_since_collect = MEM_FILE_COLLECT_MOST_RANGES;
+	assert_true(mem_file_is_due(&f));
+	f.ranges_since_collect = 0;
+	f.since_collect = MEM_FILE_COLLECT_BYTES;
+	assert_true(mem_file_is_due(&f));
+}
+
 /* ---- no store is lost ---- */
 
 static struct {
@@ -658,6 +713,8 @@ main(int argc, char **argv)
 		cmocka_unit_test(own_stacks_are_never_converted),
 		cmocka_unit_test(another_threads_stack_is_not_converted),
 		cmocka_unit_test(malloced_memory_can_be_freed_grown_and_used_again),
+		cmocka_unit_test(the_program_keeps_mappings_for_itself),
+		cmocka_unit_test(collections_are_rarer_where_there_is_more_to_look_at),
 		cmocka_unit_test(a_forked_child_has_its_own_copy),
 		cmocka_unit_test(unmapped_memory_is_given_back_at_the_second_look),
 		cmocka_unit_test(no_store_is_lost_while_memory_is_converted),
