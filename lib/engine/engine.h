@@ -6,8 +6,8 @@
  * Owns: a struct transport, one RX and one TX queue of every port, a mailbox, the doorbells of hot sessions. A turn: RX
  * bursts, loopback and packets from other engines, mailbox, doorbells, transport_run(), TX, quiescent state.
  *
- * To change something that an engine owns, put a message into its mailbox; it is run between bursts, by the engine's thread or, while that has
- * nothing to do, by the sender. The engine reports to the control thread through an event ring with an eventfd.
+ * To change something that an engine owns, put a message into its mailbox; the engine runs it on its thread between
+ * bursts. The engine reports to the control thread through an event ring with an eventfd.
  *
  * Idle policy: `poll` never yields the core. `adaptive` spins for ENGINE_SPIN_TURNS idle turns (only a few if other
  * threads want the core), then yields the core in every turn. After ENGINE_AWAKE_NS without work it sleeps, until it gets
@@ -118,7 +118,7 @@ struct transport *engine_transport(struct engine *e);
 
 /**
  * [control] Run @p fn on the engine's thread between bursts and wait for it. If the engine's loop isn't running (before
- * start, after stop), sleeps or has yielded its core, @p fn runs right here.
+ * start, after stop), @p fn runs right here.
  * @param fn  Gets the engine and the time of its turn. Must neither call engine_call() nor wait for a grace period of
  * the engines' RCU: the engine that runs it would wait for itself.
  * @return what @p fn returned.

@@ -3,9 +3,9 @@
  * @file
  * What the files of lib/engine share. loop.c calls engine.c, which calls all others; clock.c and core.c call none.
  *
- * A thread that runs an engine is its owner (struct engine.owner): a loop, but not while it yields its core or sleeps; engine_turn()
- * for one turn; and engine_call() if there is no other owner. So only one thread at a time accesses what is marked
- * [owner], and the thread that waits in engine_call() never depends on a loop that has ended, and seldom on one that needs a core first.
+ * A thread that runs an engine is its owner (struct engine.owner): engine_loop() for as long as it runs, engine_turn()
+ * for one turn, and engine_call() if there is no other owner. So only one thread at a time accesses what is marked
+ * [owner], and the thread that waits in engine_call() never depends on a loop that has ended.
  */
 #ifndef UROCE_ENGINE_PRIV_H
 #define UROCE_ENGINE_PRIV_H

@@ -124,21 +124,6 @@ fall_asleep(struct engine_loop *l, bool kicks)
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
-/** Until own_all(), messages are run by those who send them (engine_call()), who need not wait for this thread then. */
-static void
-disown_all(struct engine_loop *l)
-{
-	for (unsigned int i = 0; i < l->n; i++)
-		engine_disown(l->engines[i]);
-}
-
-static void
-own_all(struct engine_loop *l)
-{
-	for (unsigned int i = 0; i < l->n; i++)
-		engine_own_wait(l->engines[i]);
-}
-
 /** End the sleep. It counts as idle time, and not as time in which ports took no packets. */
 static void
 awake(struct engine_loop *l)
@@ -175,7 +160,7 @@ must_poll(const struct engine_loop *l)
 }
 
 /**
- * Fall asleep, if there is nothing to do; nobody owns the engines then.
+ * Fall asleep, if there is nothing to do.
  * @param ns  The longest time to sleep; gets how long it may be. UINT64_MAX: until something happens.
  * @param kicks  Programs that post end the sleep. Not for naps: it would cost them a system call, and they needn't wait for long.
  * @return false: there is something to do, or soon.
@@ -194,7 +179,6 @@ rest(struct engine_loop *l, uint64_t *ns, bool kicks)
 		}
 	}
 	l->engines[0]->stats.sleeps++;
-	disown_all(l);
 	return true;
 }
 
@@ -348,9 +332,7 @@ yield(struct engine_loop *l)
 	uint64_t before = clock_now(), ns = UINT64_MAX, took;
 
 	if (!l->by_turns) {
-		disown_all(l);
 		sched_yield();
-		own_all(l);
 		yield_learn(l, clock_now() - before);
 		return true;
 	}
@@ -362,7 +344,6 @@ yield(struct engine_loop *l)
 	took = clock_now() - before;
 	if (!take(l))
 		return false;
-	own_all(l);
 	awake(l);
 	if (took > SHARED_NS) {
 		l->no_spin_ns = l->engines[0]->now_ns + NO_SPIN_NS;
@@ -407,7 +388,6 @@ run(struct engine_loop *l, unsigned int thread, bool kicked, bool *hand_on)
 {
 	uint64_t ns = UINT64_MAX;
 
-	own_all(l);
 	awake(l);
 	if (kicked && thread == l->spinner)
 		l->spinner = (thread + 1) % l->nb_threads;
@@ -487,7 +467,7 @@ wait_kicked(struct engine_loop *l, unsigned int thread, uint64_t ns)
 	return kicks_take(l->first, thread, ns == UINT64_MAX ? NULL : &ts);
 }
 
-/** Prepare the engines; the first thread does. */
+/** Become the owner of all engines. */
 static void
 begin(struct engine_loop *l)
 {
@@ -500,7 +480,6 @@ begin(struct engine_loop *l)
 		engine_now(e);
 		e->worked = false;
 		e->looping = true;
-		engine_disown(e);
 	}
 	l->begun = true;
 	l->last_work_ns = l->engines[0]->now_ns;
