@@ -274,7 +274,7 @@ rx_run_waiting(struct transport *tp, struct qp *qp, uint32_t budget)
 	struct tp_rx_wait *w;
 	uint32_t n = 0;
 
-	while (n < budget && (w = rx_wait_take(qp)) != NULL) {
+	while (n < budget && (w = rx_wait_take(tp, qp)) != NULL) {
 		int64_t before = qp->share->deficit;
 
 		rx_charge(tp, qp->share, &w->p);

@@ -29,10 +29,17 @@ rx_must_wait(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	return false;
 }
 
+static struct tp_rx_wait *
+last_of(struct transport *tp, const struct qp *qp)
+{
+	static_assert(TP_RX_WAITS < UINT16_MAX, "qp_sched.rx_wait");
+	return rx_waits(qp) ? pool_item(&tp->rx_waits, struct tp_rx_wait, qp->sched.rx_wait - 1) : NULL;
+}
+
 bool
 rx_wait_add(struct transport *tp, struct qp *qp, uint16_t port, struct rte_mbuf *m, const struct wire_pkt *p)
 {
-	struct tp_rx_wait *w = share_take(tp, qp, TP_POOL_RX_WAIT, &tp->rx_waits), *last = qp->sched.rx_wait;
+	struct tp_rx_wait *w = share_take(tp, qp, TP_POOL_RX_WAIT, &tp->rx_waits), *last = last_of(tp, qp);
 
 	if (w == NULL) {
 		MARK("a share has as many packets that wait for its turn as it may");
@@ -44,23 +51,23 @@ rx_wait_add(struct transport *tp, struct qp *qp, uint16_t port, struct rte_mbuf 
 	w->next = last != NULL ? last->next : w;
 	if (last != NULL)
 		last->next = w;
-	qp->sched.rx_wait = w;
+	qp->sched.rx_wait = (uint16_t)(pool_index(&tp->rx_waits, struct tp_rx_wait, w) + 1);
 	tp->counters.rx_waited++;
 	qp_activate(tp, qp);
 	return true;
 }
 
 struct tp_rx_wait *
-rx_wait_take(struct qp *qp)
+rx_wait_take(struct transport *tp, struct qp *qp)
 {
-	struct tp_rx_wait *last = qp->sched.rx_wait, *first;
+	struct tp_rx_wait *last = last_of(tp, qp), *first;
 
 	if (last == NULL)
 		return NULL;
 	first = last->next;
 	last->next = first->next;
 	if (first == last)
-		qp->sched.rx_wait = NULL;
+		qp->sched.rx_wait = 0;
 	return first;
 }
 
@@ -76,6 +83,6 @@ rx_wait_drop(struct transport *tp, struct qp *qp)
 {
 	struct tp_rx_wait *w;
 
-	while ((w = rx_wait_take(qp)) != NULL)
+	while ((w = rx_wait_take(tp, qp)) != NULL)
 		rx_wait_end(tp, qp, w);
 }

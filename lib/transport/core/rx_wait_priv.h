@@ -32,7 +32,7 @@ struct tp_rx_wait {
 static inline bool
 rx_waits(const struct qp *qp)
 {
-	return qp->sched.rx_wait != NULL;
+	return qp->sched.rx_wait != 0;
 }
 
 /** @return whether a packet for @p qp, whose share has used up its deficit or which has packets that wait, has to wait. */
@@ -40,7 +40,7 @@ bool rx_must_wait(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 /** Have a packet wait, behind the others of @p qp. Takes ownership of @p m. @return false: the share has as many as it may, and @p m is the caller's. */
 bool rx_wait_add(struct transport *tp, struct qp *qp, uint16_t port, struct rte_mbuf *m, const struct wire_pkt *p);
 /** Take the oldest packet, to be given back with rx_wait_end(). @return NULL: there is none. */
-struct tp_rx_wait *rx_wait_take(struct qp *qp);
+struct tp_rx_wait *rx_wait_take(struct transport *tp, struct qp *qp);
 /** A taken packet was executed. */
 void rx_wait_end(struct transport *tp, struct qp *qp, struct tp_rx_wait *w);
 /** Drop all: @p qp ends, or is saved. */

@@ -204,13 +204,14 @@ LIST_HEAD(tp_srq_list, srq);
 
 /** A QP's place in its engine's schedule. */
 struct qp_sched {
-	bool on_active, on_reply; /**< on share->active, on tp->replies */
-	bool watched;             /**< the engine polls the SQ: shared->sq_watch is 1 */
+	bool on_active;           /**< on share->active */
+	bool on_reply : 1;        /**< on tp->replies */
+	bool watched : 1;         /**< the engine polls the SQ: shared->sq_watch is 1 */
+	uint16_t rx_wait;         /**< the last of the received packets that wait for the QP's turn (core/rx_wait_priv.h): its number plus one; 0: there are none */
 	int32_t deficit;          /**< cost that it may still cause before the other QPs of its share get their turns */
 	TAILQ_ENTRY(qp) active_link, reply_link;
 	uint64_t last_work_ns;
 	uint64_t tx_bytes, tx_packets; /**< sent so far, for qp_glance() */
-	struct tp_rx_wait *rx_wait; /**< the last of the received packets that wait for the QP's turn (core/rx_wait_priv.h); NULL: there are none */
 };
 
 /**
