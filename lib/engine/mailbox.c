@@ -57,6 +57,7 @@ mailbox_run(struct engine *e, uint64_t now_ns)
 			futex_wake(&m->state);
 	}
 	e->stats.mailbox += n;
+	transport_called(e->tp, now_ns);
 	return n;
 }
 

@@ -8,6 +8,7 @@
 #include "transport/core/held_priv.h"
 #include "transport/core/local_priv.h"
 #include "transport/core/reorder_priv.h"
+#include "transport/core/rx_wait_priv.h"
 #include "transport/core/sched_priv.h"
 #include "transport/core/share_priv.h"
 #include "transport/core/srq_priv.h"
@@ -214,6 +215,10 @@ qp_move_check(struct qp_move *m, struct transport *from, uint64_t now_ns)
 	UROCE_ASSERT(!m->left);
 	from->now_ns = RTE_MAX(from->now_ns, now_ns);
 	/* Before any is looked at: packets for one of them change what it has borrowed. */
+	for (uint32_t i = 0; i < m->nb_qps; i++) {
+		MARK_IF(rx_waits(m->qps[i].qp), "a QP moves that has packets which wait for its turn");
+		rx_catch_up(from, m->qps[i].qp);
+	}
 	if (from->locals != NULL && from->locals->n != 0)
 		rx_local(from);
 	for (uint32_t i = 0; i < m->nb_qps; i++) {
@@ -238,7 +243,7 @@ leave(struct member *b, struct transport *from, struct transport *to)
 {
 	struct qp *qp = b->qp;
 
-	UROCE_ASSERT(is_reserved(b));
+	UROCE_ASSERT(is_reserved(b) && !rx_waits(qp));
 	/* Whatever it goes on receiving into goes with it; an XRC SRQ that is destroyed is received into no more. */
 	UROCE_ASSERT(qp->rcv.srq == NULL || qp->rcv.srq->gone || qp->rcv.srq->tp == NULL);
 	take_all_along(b, from, to);

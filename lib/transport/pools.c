@@ -2,6 +2,7 @@
 #include "transport/core/copy_priv.h"
 #include "transport/core/local_priv.h"
 #include "transport/core/reorder_priv.h"
+#include "transport/core/rx_wait_priv.h"
 #include "transport/pools_priv.h"
 #include "transport/req/scoreboard_priv.h"
 
@@ -16,6 +17,8 @@ pools_create(struct transport *tp)
 	    pool_init(&tp->scoreboards, sizeof(struct tp_scoreboard), n->scoreboards) != 0 ||
 	    pool_init(&tp->reorders, sizeof(struct tp_reorder), n->reorders) != 0 ||
 	    pool_init(&tp->reorder_pkts, sizeof(struct tp_reorder_pkt), n->reorder_pkts) != 0)
+		return ENOMEM;
+	if (pool_init(&tp->rx_waits, sizeof(struct tp_rx_wait), n->rx_waits) != 0)
 		return ENOMEM;
 	if (tp->c.copy == NULL)
 		return 0;
@@ -35,6 +38,7 @@ pools_default(struct tp_pool_sizes *n)
 	n->scoreboards = n->scoreboards != 0 ? n->scoreboards : TP_SCOREBOARDS;
 	n->reorders = n->reorders != 0 ? n->reorders : TP_SCOREBOARDS;
 	n->reorder_pkts = n->reorder_pkts != 0 ? n->reorder_pkts : TP_REORDER_PKTS;
+	n->rx_waits = n->rx_waits != 0 ? n->rx_waits : TP_RX_WAITS;
 	n->copy_jobs = n->copy_jobs != 0 ? n->copy_jobs : TP_COPY_JOBS;
 	n->copy_pkts = n->copy_pkts != 0 ? n->copy_pkts : TP_COPY_PKTS;
 }
@@ -76,6 +80,7 @@ pools_destroy(struct transport *tp)
 	pool_fini(&tp->scoreboards);
 	pool_fini(&tp->reorders);
 	pool_fini(&tp->reorder_pkts);
+	pool_fini(&tp->rx_waits);
 	pool_fini(&tp->copy_parts);
 	pool_fini(&tp->copy_jobs);
 	pool_fini(&tp->copy_pkts);

@@ -11,6 +11,7 @@
 #include "transport/core/qp_error_priv.h"
 #include "transport/core/qp_table_priv.h"
 #include "transport/core/reorder_priv.h"
+#include "transport/core/rx_wait_priv.h"
 #include "transport/core/sack_format_priv.h"
 #include "transport/core/sched_priv.h"
 #include "transport/core/share_priv.h"
@@ -24,6 +25,7 @@
 #include "transport/req/send_queue_priv.h"
 #include "transport/resp/recv_priv.h"
 #include "transport/resp/resp_priv.h"
+#include "transport/rx_priv.h"
 
 /* An idle QP's memory besides its rings. The rest of the 2 KiB is for its struct cc and the allocator's overhead. */
 static_assert(sizeof(struct qp) + UROCE_MAX_RD_ATOMIC * sizeof(struct tp_res) <= 1792,
@@ -160,6 +162,7 @@ drop_inflight(struct transport *tp, struct qp *qp)
 void
 qp_discard(struct transport *tp, struct qp *qp)
 {
+	rx_wait_drop(tp, qp);
 	qp_unlist(tp, qp);
 	cc_stop(tp, qp);
 	drop_inflight(tp, qp);
@@ -176,6 +179,7 @@ qp_discard(struct transport *tp, struct qp *qp)
 void
 qp_destroy(struct transport *tp, struct qp *qp)
 {
+	rx_catch_up(tp, qp);
 	time_wait_add(qp_table_time_wait(tp->c.sh.qps), tp, qp);
 	qp_discard(tp, qp);
 }
@@ -345,11 +349,14 @@ int
 qp_modify_paths(struct transport *tp, struct qp *qp, const struct uroce_qp_attr *attr, uint32_t mask,
 		const struct tp_path *path, const struct tp_path *alt, uint64_t now_ns)
 {
-	enum uroce_qp_state from = qp->state, to = mask & UROCE_QP_STATE ? attr->qp_state : from;
+	enum uroce_qp_state from, to;
 	uint8_t timeout = qp->loss.timeout;
 	const char *why;
 
 	tp->now_ns = now_ns;
+	rx_catch_up(tp, qp);
+	from = qp->state;
+	to = mask & UROCE_QP_STATE ? attr->qp_state : from;
 	if (qp_modify_check(qp->type, from, attr, mask, UROCE_MTU_4096, &why) != 0 ||
 	    !paths_ok(tp, qp, mask, path, alt))
 		return EINVAL;

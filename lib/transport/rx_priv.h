@@ -10,6 +10,10 @@
 
 /** Give up copies whose time is over, and try those again that could not begin. */
 void rx_run_copies(struct transport *tp);
+/** Execute at most @p budget packets that wait for a turn of @p qp (core/rx_wait_priv.h). @return how many. */
+uint32_t rx_run_waiting(struct transport *tp, struct qp *qp, uint32_t budget);
+/** Execute all of them: what is done with @p qp next comes after what was received before. */
+void rx_catch_up(struct transport *tp, struct qp *qp);
 /** Deliver all packets that wait to go by reference (core/local_priv.h). */
 void rx_local(struct transport *tp);
 

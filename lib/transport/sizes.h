@@ -20,6 +20,7 @@ struct tp_pool_sizes {
 	uint32_t reorder_pkts;     /**< packets in all reorder buffers */
 	uint32_t copy_jobs;        /**< copies of memory that isn't mapped */
 	uint32_t copy_pkts;        /**< packets that wait for them */
+	uint32_t rx_waits;         /**< received packets that wait for turns of their QPs */
 };
 
 /**

@@ -13,6 +13,7 @@
 #include "transport/core/mcast_priv.h"
 #include "transport/core/qp_table_priv.h"
 #include "transport/core/reorder_priv.h"
+#include "transport/core/rx_wait_priv.h"
 #include "transport/core/sched_priv.h"
 #include "transport/core/share_priv.h"
 #include "transport/core/time_wait_priv.h"
@@ -254,10 +255,74 @@ rx_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_p
 		rx_executed(tp, qp, port, p);
 }
 
+/* Charge @p s for a received packet. */
+static __rte_always_inline void
+rx_charge(struct transport *tp, struct share *s, const struct wire_pkt *p)
+{
+	if (p->op->flags & RX_FREE)
+		return;
+	share_charge_only(tp, s, p->payload_bytes + TP_COST_RX);
+	if (unlikely(tp->rx_share != s)) {
+		tp->rx_others_ns = tp->rx_share != NULL ? tp->now_ns + TP_LIGHT_NS : 0;
+		tp->rx_share = s;
+	}
+}
+
+uint32_t
+rx_run_waiting(struct transport *tp, struct qp *qp, uint32_t budget)
+{
+	struct tp_rx_wait *w;
+	uint32_t n = 0;
+
+	while (n < budget && (w = rx_wait_take(tp, qp)) != NULL) {
+		int64_t before = qp->share->deficit;
+
+		rx_charge(tp, qp->share, &w->p);
+		qp->sched.deficit -= (int32_t)(before - qp->share->deficit);
+		rx_to_qp(tp, qp, w->port, &w->p);
+		rx_wait_end(tp, qp, w);
+		n++;
+	}
+	return n;
+}
+
+/* Pass a packet to its QP that can't wait, behind those that do. */
+static __rte_always_inline void
+rx_at_once(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
+{
+	if (unlikely(rx_waits(qp)))
+		rx_run_waiting(tp, qp, UINT32_MAX);
+	rx_to_qp(tp, qp, port, p);
+}
+
 static __rte_noinline void
 to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
 {
-	rx_to_qp(tp, qp, port, p);
+	rx_charge(tp, qp->share, p);
+	rx_at_once(tp, qp, port, p);
+}
+
+void
+rx_catch_up(struct transport *tp, struct qp *qp)
+{
+	if (likely(!rx_waits(qp)))
+		return;
+	rx_run_waiting(tp, qp, UINT32_MAX);
+	transport_serves_nobody(tp);
+	if (tp->nb_touched != 0)
+		cq_flush_touched(tp);
+}
+
+/* Have a packet wait, if need be in the place of older ones of its QP. @return false: there is no room at all, and it is executed now. */
+static __rte_noinline bool
+rx_later(struct transport *tp, struct qp *qp, uint16_t port, struct rte_mbuf *m, const struct wire_pkt *p)
+{
+	if (!rx_must_wait(tp, qp, p))
+		return false;
+	while (!rx_wait_add(tp, qp, port, m, p))
+		if (rx_run_waiting(tp, qp, 1) == 0)
+			return false;
+	return true;
 }
 
 /* What a received packet has waited for is there: go on with it and those behind it, until one has to wait again. */
@@ -490,17 +555,23 @@ rx_batch(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16_t n
 			pkts[left++] = pkts[i];
 	}
 	for (uint16_t i = 0; i < nb_done; i++) {
+		uint16_t from = trusted ? done[i]->port : port;
 		struct qp *qp = slots[i].qp;
 
 		if (unlikely(qp == NULL)) {
 			if (slots[i].good)
-				rx_no_qp(tp, trusted ? done[i]->port : port, &slots[i].p);
+				rx_no_qp(tp, from, &slots[i].p);
 			continue;
 		}
-		if (likely(qp_transport(qp) == tp))
-			rx_to_qp(tp, qp, trusted ? done[i]->port : port, &slots[i].p);
-		else if (rx_handoff(tp, trusted ? done[i]->port : port, done[i], trusted, qp))
+		if (unlikely(qp_transport(qp) != tp)) {
+			if (rx_handoff(tp, from, done[i], trusted, qp))
+				done[i] = NULL;
+		} else if (unlikely(qp->share->deficit <= 0 || rx_waits(qp)) && rx_later(tp, qp, from, done[i], &slots[i].p)) {
 			done[i] = NULL;
+		} else {
+			rx_charge(tp, qp->share, &slots[i].p);
+			rx_to_qp(tp, qp, from, &slots[i].p);
+		}
 	}
 	rx_free(tp, done, nb_done);
 	return left;
@@ -536,7 +607,7 @@ rx_local(struct transport *tp)
 		tp->counters.rx_packets++;
 		tp->counters.rx_bytes += l->bytes;
 		if (likely(qp != NULL && qp_transport(qp) == tp))
-			rx_to_qp(tp, qp, l->port, &l->p);
+			rx_at_once(tp, qp, l->port, &l->p);
 		else if (qp == NULL)
 			rx_no_qp(tp, l->port, &l->p);
 		else

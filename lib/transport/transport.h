@@ -150,7 +150,7 @@ uint32_t qp_events(const struct transport *tp, uint32_t qpn, struct qp_event *ou
 	X(rx_cnp) X(np_ecn_marked_roce_packets) X(np_cnp_sent) X(rp_cnp_handled) X(rp_cnp_ignored) \
 	X(tail_loss_probes) X(sack_offers_sent) X(sack_offers_received) X(sacks_sent) X(sacks_received) \
 	X(rx_response_placed) X(rx_held) X(rx_not_held) X(rx_sack_ignored) X(rx_sack_stranger) X(rx_sack_unmarked) X(rx_handoff) X(rx_handoff_dropped) \
-	X(qps_arrived) X(rx_moving_held) X(rx_moving_dropped) \
+	X(qps_arrived) X(rx_moving_held) X(rx_moving_dropped) X(rx_waited) \
 	X(copies) X(copy_timeouts) X(copy_no_room) X(copy_taken_back) X(rx_copy_held) X(rx_copy_dropped) \
 	X(rx_write_requests) X(rx_read_requests) X(rx_atomic_requests) X(rx_flush_requests) X(rx_send_requests) \
 	X(out_of_sequence) X(duplicate_request) X(packet_seq_err) X(implied_nak_seq_err) \
@@ -369,6 +369,9 @@ uint32_t transport_run(struct transport *tp, uint64_t now_ns);
  * @return false: some QP has work.
  */
 bool transport_rest(struct transport *tp);
+
+/** [engine] The control thread asked for something, and may soon ask again: for a while turns are brief, so that it needn't wait long. */
+void transport_called(struct transport *tp, uint64_t now_ns);
 
 /** [engine] A copy that transport_config.copy was asked for has an end: mem_job_run() was called, or it was cut and rc is ECANCELED. */
 void transport_copied(struct transport *tp, struct mem_job *job, uint64_t now_ns);

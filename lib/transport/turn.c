@@ -3,10 +3,12 @@
  * A transport's turn: timers, replies, the turns of shares and QPs, completion events.
  */
 #include "transport/cc/cc_priv.h"
+#include "transport/core/brief_priv.h"
 #include "transport/core/copy_priv.h"
 #include "transport/core/cq_priv.h"
 #include "transport/core/invariants_priv.h"
 #include "transport/core/local_priv.h"
+#include "transport/core/rx_wait_priv.h"
 #include "transport/core/sched_priv.h"
 #include "transport/core/share_priv.h"
 #include "transport/flush_priv.h"
@@ -69,6 +71,8 @@ run_qp(struct transport *tp, struct qp *qp, uint32_t budget)
 {
 	uint32_t work = 0;
 
+	if (unlikely(rx_waits(qp)))
+		work += rx_run_waiting(tp, qp, budget);
 	if (responder_busy(qp))
 		work += responder_run(tp, qp, budget);
 	if (qp_sends(qp))
@@ -89,14 +93,14 @@ run_qp(struct transport *tp, struct qp *qp, uint32_t budget)
 /* ---- Accounting ---- */
 /* What the transport had sent before a QP ran. */
 struct sent_before {
-	uint64_t bytes, packets;
+	uint64_t bytes, packets, paid;
 	uint32_t wqes;
 };
 
 static inline struct sent_before
 sent_before(const struct transport *tp, const struct qp *qp)
 {
-	return (struct sent_before){ tp->counters.tx_bytes, tp->counters.tx_packets, qp->req.sq.counter };
+	return (struct sent_before){ tp->counters.tx_bytes, tp->counters.tx_packets, tp->paid_bytes, qp->req.sq.counter };
 }
 
 /* Charge the QP and its share with what it has done since. */
@@ -105,10 +109,10 @@ charge_sent(struct transport *tp, struct qp *qp, const struct sent_before *b)
 {
 	uint64_t bytes = tp->counters.tx_bytes - b->bytes, packets = tp->counters.tx_packets - b->packets;
 	struct share *s = qp->share;
-	uint64_t cost = bytes + packets * TP_COST_PACKET + (qp->req.sq.counter - b->wqes) * TP_COST_WQE + TP_COST_LOOK;
+	uint64_t cost = bytes - (tp->paid_bytes - b->paid) + packets * TP_COST_PACKET + (qp->req.sq.counter - b->wqes) * TP_COST_WQE +
+			TP_COST_LOOK + RTE_MIN(s->nb_active / 2, (uint32_t)TP_COLD_PAIRS) * TP_COST_COLD;
 
-	/* This engine receives it, too, if it stays on this host. By reference there is no second copy. */
-	share_charge(qp, (uint32_t)(cost << (qp->path.loopback && tp->locals == NULL)));
+	share_charge(qp, (uint32_t)cost);
 	s->stats.bytes += bytes;
 	s->stats.packets += packets;
 	qp->sched.tx_bytes += bytes;
@@ -160,44 +164,6 @@ next_qp(struct share *s)
 }
 
 /* ---- Shares ---- */
-/* A share has had its turn, in which it used @p cost. If that was little, the turns of others are brief for a while: it will be back soon. */
-static inline void
-note_light(struct transport *tp, struct share *s, uint64_t cost)
-{
-	if (cost <= TP_COST_LOOK || cost >= TP_SHARE_QUANTUM / TP_BRIEF)
-		return;
-	if (tp->light[0] != s) {
-		tp->light[1] = tp->light[0];
-		tp->light_ns[1] = tp->light_ns[0];
-		tp->light[0] = s;
-	}
-	tp->light_ns[0] = s->light_ns = tp->now_ns;
-}
-
-/* @return whether turns of @p s have to be brief: another share will want one soon. */
-static inline bool
-is_brief(const struct transport *tp, const struct share *s)
-{
-	unsigned int other = tp->light[0] == s;
-
-	return tp->light[other] != NULL && tp->now_ns - tp->light_ns[other] < TP_LIGHT_NS;
-}
-
-/* @return what a share gets in each round. */
-static inline int64_t
-quantum_of(const struct share *s, bool brief)
-{
-	return brief ? RTE_MAX(s->quantum / TP_BRIEF, INT64_C(1)) : s->quantum;
-}
-
-/* A share used @p cost in a turn, and perhaps would have used more if it hadn't been brief. */
-static inline void
-note_cut(struct transport *tp, const struct share *s, bool brief, uint64_t cost)
-{
-	if (brief && cost >= (uint64_t)quantum_of(s, true))
-		tp->brief_ns = tp->now_ns;
-}
-
 /* @return how many packets or WQEs a QP may send so that its share doesn't exceed @p deficit by much. */
 static inline uint32_t
 budget_for(const struct qp *qp, int64_t deficit, bool brief)
@@ -214,17 +180,19 @@ static uint32_t
 run_alone(struct transport *tp, struct share *s)
 {
 	uint32_t n = RTE_MIN(s->nb_active, (uint32_t)tp->c.limits.turn_qps), work = 0;
-	bool brief = is_brief(tp, s);
+	bool brief = turns_are_brief(tp, s);
 	uint64_t before = tp->cost;
 
-	s->deficit = quantum_of(s, brief);
+	s->deficit = quantum_of(tp, s, brief);
 	while (n-- > 0 && work < tp->c.limits.turn_budget && (!brief || s->deficit > 0)) {
 		struct qp *qp = next_qp(s);
 
 		work += visit(tp, s, qp, brief ? budget_for(qp, s->deficit, true) : tp->c.limits.qp_budget);
 	}
-	if (work != 0)
-		note_light(tp, s, tp->cost - before);
+	if (work == 0)
+		note_idle(s);
+	else if (tp->cost - before < TP_SHARE_QUANTUM)
+		note_emptied(tp, s);
 	note_cut(tp, s, brief, tp->cost - before);
 	s->deficit = s->quantum;
 	s->no_room = false;
@@ -235,11 +203,11 @@ run_alone(struct transport *tp, struct share *s)
 static enum served
 serve(struct transport *tp, struct share *s, struct turn *t)
 {
-	bool no_room = false, worked = false, brief = is_brief(tp, s);
+	bool no_room = false, worked = false, brief = turns_are_brief(tp, s);
 	uint64_t before = tp->cost;
 	uint32_t idle = 0;
 
-	s->deficit = RTE_MIN(s->deficit, quantum_of(s, brief));
+	s->deficit = RTE_MIN(s->deficit, quantum_of(tp, s, brief));
 	while (s->nb_active != 0 && idle < s->nb_active) {
 		struct qp *qp;
 		uint32_t work;
@@ -251,10 +219,12 @@ serve(struct transport *tp, struct share *s, struct turn *t)
 			note_cut(tp, s, brief, tp->cost - before);
 			return SERVED_PART;
 		}
-		if (unlikely(s->rate != NULL) && (s->due_ns = share_rate_due(s, tp->now_ns)) != 0)
+		s->due_ns = unlikely(s->rate != NULL) ? share_rate_due(s, tp->now_ns) : 0;
+		if (unlikely(s->due_ns != 0) && s->held[TP_POOL_RX_WAIT] == 0)
 			return SERVED_LIMIT;
 		qp = next_qp(s);
-		work = visit(tp, s, qp, budget_for(qp, s->deficit, brief));
+		work = budget_for(qp, s->deficit, brief);
+		work = likely(s->due_ns == 0) ? visit(tp, s, qp, work) : rx_run_waiting(tp, qp, work);
 		t->work += work;
 		worked |= work != 0;
 		if (work == 0 && qp->sched.on_active)
@@ -264,7 +234,9 @@ serve(struct transport *tp, struct share *s, struct turn *t)
 	if (no_room)
 		return SERVED_NO_ROOM;
 	if (worked)
-		note_light(tp, s, tp->cost - before);
+		note_emptied(tp, s);
+	else
+		note_idle(s);
 	return SERVED_ALL;
 }
 
@@ -280,7 +252,7 @@ place(struct transport *tp, struct share *s, enum served served)
 		share_move(tp, s, SHARE_FRESH);
 		break;
 	case SERVED_PART:
-		s->deficit = RTE_MAX(s->deficit, (int64_t)-TP_DEBT_MAX) + quantum_of(s, is_brief(tp, s));
+		s->deficit = RTE_MAX(s->deficit, (int64_t)-TP_DEBT_MAX) + quantum_of(tp, s, turns_are_brief(tp, s));
 		s->stats.rounds++;
 		tp->counters.share_rounds++;
 		share_move(tp, s, SHARE_BACKLOG);
@@ -344,7 +316,7 @@ run_backlog(struct transport *tp, struct turn *t)
 	bool brief = false;
 
 	while (served != SERVED_BUDGET && (s = TAILQ_FIRST(&tp->shares[SHARE_BACKLOG])) != NULL) {
-		brief |= is_brief(tp, s);
+		brief |= turns_are_brief(tp, s);
 		served = serve(tp, s, t);
 		place(tp, s, served);
 		if (brief && s == last && t->work > before)
@@ -390,7 +362,7 @@ run_shares(struct transport *tp)
 static bool
 may_send(const struct transport *tp, const struct share *s, bool *alone)
 {
-	*alone = tp->nb_competing == 0 || (tp->nb_competing == 1 && (s->on == SHARE_FRESH || s->on == SHARE_BACKLOG));
+	*alone = share_alone(tp, s);
 	return (*alone || s->deficit > 0) && share_rate_due(s, tp->now_ns) == 0;
 }
 
@@ -456,6 +428,13 @@ run_locals(struct transport *tp)
 
 /* ---- A turn ---- */
 void
+transport_called(struct transport *tp, uint64_t now_ns)
+{
+	tp->now_ns = RTE_MAX(tp->now_ns, now_ns);
+	note_light(tp, &tp->control, 0, TP_CALLED_NS);
+}
+
+void
 qp_work_posted(struct transport *tp, struct qp *qp, uint32_t *budget, uint64_t now_ns)
 {
 	uint32_t work = 1;
@@ -518,7 +497,7 @@ rest_share(struct transport *tp, struct share *s)
 
 	for (qp = TAILQ_FIRST(&s->active); qp != NULL; qp = next) {
 		next = TAILQ_NEXT(qp, sched.active_link);
-		if (!responder_busy(qp) && !requester_pending(qp) && !qp_does(qp, QP_FLUSHES_SQ | QP_FLUSHES_RQ))
+		if (!rx_waits(qp) && !responder_busy(qp) && !requester_pending(qp) && !qp_does(qp, QP_FLUSHES_SQ | QP_FLUSHES_RQ))
 			qp_sleep(tp, qp);
 	}
 }

@@ -35,6 +35,7 @@ BOUNDS = {
     'the map of a reorder buffer': ('transport/core/reorder_priv.h', 'qp->rcv.epsn) < TP_SACK_SPAN', 'qp->rcv.epsn) <= TP_SACK_SPAN'),
     'reordered packets left for others': ('transport/core/reorder.c', '(r != NULL ? r->nb : 0) >= pool_left', '(r != NULL ? r->nb : 0) > pool_left'),
     'the pool of reordered packets': ('transport/pools.c', 'sizeof(struct tp_reorder_pkt), n->reorder_pkts)', 'sizeof(struct tp_reorder_pkt), n->reorder_pkts + 1)'),
+    'the pool of packets that wait for turns': ('transport/pools.c', 'sizeof(struct tp_rx_wait), n->rx_waits)', 'sizeof(struct tp_rx_wait), n->rx_waits + 1)'),
     'the pool of reorder buffers': ('transport/pools.c', 'sizeof(struct tp_reorder), n->reorders)', 'sizeof(struct tp_reorder), n->reorders + 1)'),
     'the pool of scoreboards': ('transport/pools.c', 'sizeof(struct tp_scoreboard), n->scoreboards)', 'sizeof(struct tp_scoreboard), n->scoreboards + 1)'),
     'the pool of SGE blocks': ('transport/pools.c', 'sizeof(struct ring_sge), n->sge_blocks)', 'sizeof(struct ring_sge), n->sge_blocks + 1)'),

@@ -5,6 +5,7 @@
 
 #include "hostile.h"
 #include "transport/core/types_priv.h"
+#include "transport/rx_priv.h"
 
 #define OFFSET(name) offsetof(struct tp_counters, name)
 
@@ -173,6 +174,8 @@ bad_packet_for(struct sim_world *w, struct hostile *h, struct sim_qp *q)
 	struct forged f;
 
 	moves_finish(w, q->ep);
+	/* What waits for a turn isn't this packet's doing. */
+	rx_catch_up(q->tp, q->qp);
 	/* What waits for memory has others wait behind it. */
 	if (!make_bad(&h->rng, q, kind, &f) || q->qp->copy != NULL)
 		return;

@@ -5,7 +5,7 @@
 
 #include "sim.h"
 
-enum { STREAM_CONFIG = 1, STREAM_CC = 32, STREAM_XRC = 33, STREAM_SELECTIVE = 34, STREAM_MCAST = 35, STREAM_APM = 36, STREAM_MODERATE = 37, STREAM_PKEYS = 38, STREAM_FEATURES = 39, STREAM_POOLS = 40, STREAM_NB_SHARES = 41, STREAM_LATE = 43, STREAM_RESTARTS = 45, STREAM_NB_PORTS = 46, STREAM_HUGE = 47, STREAM_CM = 50, STREAM_LIMITS = 51, STREAM_COPY_POOLS = 52, STREAM_MOVING = 53, XRC_ONE_IN = 6,
+enum { STREAM_CONFIG = 1, STREAM_CC = 32, STREAM_XRC = 33, STREAM_SELECTIVE = 34, STREAM_MCAST = 35, STREAM_APM = 36, STREAM_MODERATE = 37, STREAM_PKEYS = 38, STREAM_FEATURES = 39, STREAM_POOLS = 40, STREAM_NB_SHARES = 41, STREAM_LATE = 43, STREAM_RESTARTS = 45, STREAM_NB_PORTS = 46, STREAM_HUGE = 47, STREAM_CM = 50, STREAM_LIMITS = 51, STREAM_COPY_POOLS = 52, STREAM_MOVING = 53, STREAM_RX_WAITS = 54, XRC_ONE_IN = 6,
        APM_ONE_IN = 6, HUGE_ONE_IN = 400, HUGE_RARER = 64, COPY_JOBS_LEAST = 3, COPY_PKTS_LEAST = 4, CM_ONE_IN = 2 };
 
 const char *
@@ -111,6 +111,16 @@ copy_pools_draw(struct sim_config *c)
 		c->pools.copy_pkts = (uint32_t)rng_between(&r, COPY_PKTS_LEAST, 2 * COPY_PKTS_LEAST);
 }
 
+/* The same for received packets that wait for turns, in half of the seeds that have several shares. */
+static void
+rx_waits_draw(struct sim_config *c)
+{
+	struct rng r = rng_stream(c->seed, STREAM_RX_WAITS);
+
+	if (c->nb_shares > 1 && rng_one_in(&r, 2))
+		c->pools.rx_waits = (uint32_t)rng_between(&r, 1, 8);
+}
+
 /* Half of the seeds have one to four limits of a few packets, QPs, or whatever it is. */
 static void
 limits_draw(struct sim_config *c)
@@ -173,11 +183,11 @@ pools_print(const struct sim_config *c, FILE *f)
 	const struct tp_pool_sizes *p = &c->pools;
 
 	if (p->inflight_blocks != 0 || p->read_blocks != 0 || p->sge_blocks != 0 || p->scoreboards != 0 || p->reorders != 0 ||
-	    p->reorder_pkts != 0 || p->copy_jobs != 0 || p->copy_pkts != 0)
+	    p->reorder_pkts != 0 || p->copy_jobs != 0 || p->copy_pkts != 0 || p->rx_waits != 0)
 		fprintf(f, "  small pools (0: as always): in-flight blocks %u, read blocks %u, SGE blocks %u, scoreboards %u, "
-			"reorder buffers %u, their packets %u, copies %u, packets that wait for them %u\n",
+			"reorder buffers %u, their packets %u, copies %u, packets that wait for them %u, for turns %u\n",
 			p->inflight_blocks, p->read_blocks, p->sge_blocks, p->scoreboards, p->reorders, p->reorder_pkts, p->copy_jobs,
-			p->copy_pkts);
+			p->copy_pkts, p->rx_waits);
 }
 
 static void
@@ -236,6 +246,7 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 	ports_draw(c);
 	if (rng_one_in(&shares, 2))
 		c->nb_shares = (uint32_t)rng_between(&shares, 1, SIM_MAX_SHARES);
+	rx_waits_draw(c);
 	for (i = 0; i < SIM_NB_FAULTS; i++)
 		if (fault_one_in[i] != 0 && rng_one_in(&r, fault_one_in[i]))
 			c->faults |= UINT64_C(1) << i;

@@ -4,7 +4,8 @@
 
 #include "base/mix.h"
 #include "hostile.h"
-#include "transport/core/types_priv.h"
+#include "transport/core/held_priv.h"
+#include "transport/rx_priv.h"
 
 enum {
 	PSN_NEAR = 6,
@@ -66,6 +67,7 @@ forged_deliver(struct sim_world *w, struct transport *tp, const struct forged *f
 	struct wire_bth b = f->bth;
 	struct wire_tmpl t;
 	uint8_t *p, *bth;
+	struct qp *qp;
 	uint16_t l4;
 
 	if (m == NULL)
@@ -89,6 +91,10 @@ forged_deliver(struct sim_world *w, struct transport *tp, const struct forged *f
 	m->port = f->from.dmac[4]; /* setup.c */
 	if (transport_rx(tp, m->port, &m, 1, false, w->now_ns) != 0)
 		rte_pktmbuf_free(m);
+	/* What it does is looked at at once, so it may not wait for a turn. */
+	qp = qp_table_get(tp->c.sh.qps, b.dqpn);
+	if (qp != NULL && qp_transport(qp) == tp)
+		rx_catch_up(tp, qp);
 }
 
 /* PSNs at which something happens: the expected one, and a few before and behind. */

@@ -17,6 +17,7 @@
 #include "hostile.h"
 #include "transport/core/sack_format_priv.h"
 #include "transport/core/types_priv.h"
+#include "transport/rx_priv.h"
 
 enum {
 	STREAM_STALE = 42,
@@ -174,6 +175,7 @@ elsewhere(struct sim_world *w, struct sim_qp *q)
 	s = &q->stale_now[rng_below(r, SIM_STALE)];
 	if (!s->valid || !listens(q))
 		return;
+	rx_catch_up(q->tp, q->qp);
 	f = again(q, s);
 	f.from.dmac[4] ^= 1;
 	qp_query(q->qp, &a);
@@ -218,6 +220,8 @@ stale_turn(struct sim_world *w, struct sim_qp *q)
 	s = &q->stale_former[rng_below(r, SIM_STALE)];
 	if (!s->valid || !listens(q) || may_bear_our_mark(q, s))
 		return;
+	/* What waits for a turn isn't this packet's doing. */
+	rx_catch_up(q->tp, q->qp);
 	f = again(q, s);
 	/* A QP that was destroyed had another number: what comes to that is nobody's. */
 	if (!rng_one_in(r, 4))

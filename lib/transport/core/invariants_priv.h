@@ -8,6 +8,7 @@
 
 #include "transport/core/qp_states_priv.h"
 #include "transport/core/reorder_priv.h"
+#include "transport/core/rx_wait_priv.h"
 
 static inline void
 qp_assert_requester(const struct qp *qp)
@@ -55,7 +56,7 @@ qp_assert_invariants(const struct qp *qp)
 	qp_assert_requester(qp);
 	qp_assert_responder(qp);
 	/* The engine watches only the SQs of QPs that get turns. */
-	UROCE_ASSERT(!qp->sched.watched || qp->sched.on_active);
+	UROCE_ASSERT((!qp->sched.watched && !rx_waits(qp)) || qp->sched.on_active);
 	UROCE_ASSERT(!qp->sched.on_active || (qp->share->on != SHARE_ASLEEP && qp->share->nb_active > 0));
 	if (qp->state == UROCE_QPS_ERR)
 		UROCE_ASSERT(qp->req.scoreboard == NULL && qp->rcv.reorder == NULL);

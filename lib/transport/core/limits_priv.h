@@ -17,6 +17,7 @@ enum {
 	TP_SGE_BLOCKS = 4096,       /**< blocks of UROCE_MAX_SGE SGEs, for QPs that receive a message into an SRQ's WQE */
 	TP_SCOREBOARDS = 512,      /**< scoreboards, and as many reorder buffers */
 	TP_REORDER_PKTS = 2112,     /**< packets in all reorder buffers of a transport */
+	TP_RX_WAITS = 512,          /**< received packets that wait for turns of their QPs. They keep their mbufs: a port's pool has 1024 more than the port needs */
 	TP_SHARES = UROCE_MAX_SESSIONS + 1, /**< shares at most: one for each session, and the transport's own */
 	TP_RESERVE_OF = 2,          /**< one part in this many of a pool is reserved, in equal parts for TP_SHARES shares, unless it has a limit *_EACH */
 
@@ -26,10 +27,14 @@ enum {
 	 */
 	TP_COST_PACKET = 256,
 	TP_COST_WQE = 3072,
+	TP_COST_RX = 768,           /**< a received request, besides its bytes */
 	TP_COST_LOOK = 128,         /**< looking at a QP that has nothing to do */
+	TP_COST_COLD = 16,          /**< the same, for each two QPs of the share with work: the more there are, the less of this one is in the CPU's caches, */
+	TP_COLD_PAIRS = 256,        /**< and with so many nothing */
 	TP_SHARE_QUANTUM = 32768,   /**< what a share of the usual weight may use in a round */
 	TP_BRIEF = 4,               /**< in a brief turn a share may use its quantum divided by this */
-	TP_LIGHT_NS = 100000,       /**< for so long after a share wanted less than that, the turns of others are brief */
+	TP_LIGHT_NS = 100000,       /**< for so long after a share had nothing more to do, the turns of others are brief, */
+	TP_CALLED_NS = 1000000,     /**< and after a request of the control thread */
 	TP_QP_QUANTUM = 98304,      /**< what a QP may use before it is the turn of the others of its share */
 	TP_DEBT_MAX = 1 << 20,      /**< more than this a share or QP never owes */
 	TP_BUCKET_NS = 1000000,     /**< a rate's bucket holds what may be sent in this time */

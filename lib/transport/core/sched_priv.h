@@ -28,6 +28,12 @@
 void qp_wake(struct transport *tp, struct qp *qp);
 /** Put @p s at the end of a list; SHARE_ASLEEP: in none. With SHARE_BACKLOG it may get into its group's queue. */
 void share_move(struct transport *tp, struct share *s, enum share_on to);
+/** @return whether no other share wants a turn. */
+static inline bool
+share_alone(const struct transport *tp, const struct share *s)
+{
+	return tp->nb_competing == 0 || (tp->nb_competing == 1 && (s->on == SHARE_FRESH || s->on == SHARE_BACKLOG));
+}
 /** There is work for @p qp: give it a turn. */
 static inline void
 qp_activate(struct transport *tp, struct qp *qp)

@@ -55,7 +55,7 @@ shares_init(struct transport *tp)
 		[TP_POOL_SGES] = &tp->sge_blocks,		 [TP_POOL_SCOREBOARDS] = &tp->scoreboards,
 		[TP_POOL_REORDERS] = &tp->reorders,		 [TP_POOL_REORDER_PKTS] = &tp->reorder_pkts,
 		[TP_POOL_COPY_PARTS] = &tp->copy_parts,	 [TP_POOL_COPY_JOBS] = &tp->copy_jobs,
-		[TP_POOL_COPY_PKTS] = &tp->copy_pkts,
+		[TP_POOL_COPY_PKTS] = &tp->copy_pkts,		 [TP_POOL_RX_WAIT] = &tp->rx_waits,
 	};
 	static const uint32_t each[TP_POOLS] = {
 		[TP_POOL_COPY_PARTS] = TP_COPY_PARTS_EACH,

@@ -95,15 +95,20 @@ share_give(struct transport *tp, struct qp *qp, enum tp_pool id, struct pool *po
 	share_return(tp, qp->share, id, pool, item);
 }
 
+/** Charge @p s with @p cost, for something that isn't done in a turn of a QP. */
+static inline void
+share_charge_only(struct transport *tp, struct share *s, uint32_t cost)
+{
+	s->stats.cost += cost;
+	tp->cost += cost;
+	s->deficit -= cost;
+}
+
 /** Charge @p qp and its share with @p cost. */
 static inline void
 share_charge(struct qp *qp, uint32_t cost)
 {
-	struct share *s = qp->share;
-
-	s->stats.cost += cost;
-	qp->tp->cost += cost;
-	s->deficit -= cost;
+	share_charge_only(qp->tp, qp->share, cost);
 	qp->sched.deficit -= (int32_t)cost;
 }
 

@@ -130,6 +130,7 @@ struct tp_copy_job;
 struct tp_scoreboard;
 struct tp_reorder;
 struct tp_reorder_pkt;
+struct tp_rx_wait;
 struct share;
 
 /** The receive WQE that is being filled. */
@@ -203,8 +204,10 @@ LIST_HEAD(tp_srq_list, srq);
 
 /** A QP's place in its engine's schedule. */
 struct qp_sched {
-	bool on_active, on_reply; /**< on share->active, on tp->replies */
-	bool watched;             /**< the engine polls the SQ: shared->sq_watch is 1 */
+	bool on_active;           /**< on share->active */
+	bool on_reply : 1;        /**< on tp->replies */
+	bool watched : 1;         /**< the engine polls the SQ: shared->sq_watch is 1 */
+	uint16_t rx_wait;         /**< the last of the received packets that wait for the QP's turn (core/rx_wait_priv.h): its number plus one; 0: there are none */
 	int32_t deficit;          /**< cost that it may still cause before the other QPs of its share get their turns */
 	TAILQ_ENTRY(qp) active_link, reply_link;
 	uint64_t last_work_ns;
@@ -395,7 +398,7 @@ struct tp_held_list {
 
 /** The pools of a transport. */
 enum tp_pool { TP_POOL_INFLIGHT = 0, TP_POOL_READS, TP_POOL_SGES, TP_POOL_SCOREBOARDS, TP_POOL_REORDERS, TP_POOL_REORDER_PKTS,
-	       TP_POOL_COPY_PARTS, TP_POOL_COPY_JOBS, TP_POOL_COPY_PKTS, TP_POOLS };
+	       TP_POOL_COPY_PARTS, TP_POOL_COPY_JOBS, TP_POOL_COPY_PKTS, TP_POOL_RX_WAIT, TP_POOLS };
 
 /** Where a share stands in the schedule: the list in which it is. The order is explained in core/sched_priv.h. */
 enum share_on { SHARE_FRESH = 0, SHARE_BACKLOG, SHARE_BLOCKED, SHARE_LIMITED, SHARE_LISTS, SHARE_QUEUED = SHARE_LISTS, SHARE_ASLEEP };
@@ -419,10 +422,18 @@ struct share {
 	struct share_rate *rate;    /**< NULL: no limit */
 	struct share_group *group;  /**< NULL: none */
 	uint64_t light_ns;          /**< when it last sent little, and that was all it had to send */
+	uint64_t emptied_cost;      /**< stats.cost when it last had nothing more to do */
 	uint64_t due_ns;            /**< SHARE_LIMITED: when it may send again */
 	uint32_t held[TP_POOLS];    /**< items that its QPs have of each pool */
 	struct tp_copy_job_list fetched; /**< copies of bytes to send, of which some have been sent; the oldest first */
 	struct share_stats stats;
+};
+
+/** A share that had nothing more to do: core/brief_priv.h. */
+struct tp_light {
+	const struct share *share;  /**< or NULL. Compared, never followed: it may have ended */
+	uint64_t until_ns;          /**< for so long it counts */
+	uint32_t cost;              /**< what a share of the usual weight gets meanwhile */
 };
 
 struct transport {
@@ -434,13 +445,14 @@ struct transport {
 	struct tp_share_list shares[SHARE_LISTS]; /**< those with active QPs */
 	uint32_t nb_competing;           /**< shares that want a turn: with active QPs, and not kept back by their rates */
 	uint64_t limited_next_ns;        /**< when the first of SHARE_LIMITED may send again; UINT64_MAX: there are none */
-	const struct share *light[2];    /**< the last shares that sent little, the last first. Compared, never followed: they may have ended */
-	uint64_t light_ns[2];            /**< when they did */
+	struct tp_light light[2];        /**< the last two shares that had nothing more to do, the last first */
+	struct share control;            /**< stands for the control thread there */
 	uint64_t brief_ns;               /**< when the turn of another one was cut short for that */
 	struct tp_qp_list replies;       /**< QPs that owe their peer a reply */
 	uint32_t nb_active, nb_qps;
 	uint32_t nb_shares;              /**< made by share_create() */
 	uint64_t cost;                   /**< of all shares */
+	uint64_t paid_bytes;             /**< of READ responses by reference: their requesters have paid, and there is no second copy */
 	struct share own_share;          /**< of QPs for which no share was given */
 	bool idle;                       /**< the last turn found nothing to do */
 	struct wheel wheel;
@@ -464,6 +476,9 @@ struct transport {
 		uint32_t each;           /**< items that every share can have, whatever the others hold */
 		uint32_t left;           /**< how many of those nobody has now */
 	} reserve[TP_POOLS];
+	struct pool rx_waits;            /**< core/rx_wait_priv.h */
+	const struct share *rx_share;    /**< that paid last for what was received. Compared, never followed */
+	uint64_t rx_others_ns;           /**< until then others than that count as receiving, too */
 	struct pool copy_parts, copy_jobs, copy_pkts;    /**< core/copy_priv.h; empty if nobody copies for the transport */
 	uint32_t nb_copies;              /**< handed over and not come back */
 	uint32_t nb_blocked, nb_fresh;

@@ -5,6 +5,7 @@
 #include "transport/core/copy_priv.h"
 #include "transport/core/lend_priv.h"
 #include "transport/core/reorder_priv.h"
+#include "transport/core/rx_wait_priv.h"
 #include "transport/record/record_priv.h"
 #include "transport/req/loss_priv.h"
 #include "transport/req/send_queue_priv.h"
@@ -50,6 +51,7 @@ copies_run(const struct qp *qp)
 static void
 drop(struct transport *tp, struct qp *qp)
 {
+	rx_wait_drop(tp, qp);
 	copy_end(tp, qp);
 	reorder_return(tp, qp);
 	if (qp->req.scoreboard != NULL && qp_sends(qp))

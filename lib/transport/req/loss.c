@@ -6,6 +6,7 @@
 #include "transport/core/copy_priv.h"
 #include "transport/core/event_log_priv.h"
 #include "transport/core/qp_states_priv.h"
+#include "transport/core/rx_wait_priv.h"
 #include "transport/core/sched_priv.h"
 #include "transport/path/path_priv.h"
 #include "transport/req/build_priv.h"
@@ -289,7 +290,8 @@ loss_timer(struct transport *tp, struct qp *qp)
 	if (qp->req.sq_tail == qp->req.sq.counter || qp->req.psn_cur == qp->req.psn_una)
 		return;
 	/* The answer may be among the packets that are held, and what should be sent again may not be there yet. */
-	if (unlikely(qp->copy != NULL) && (copy_stalled(qp) || copy_runs(qp, COPY_SEND))) {
+	if (unlikely(rx_waits(qp)) || (unlikely(qp->copy != NULL) && (copy_stalled(qp) || copy_runs(qp, COPY_SEND)))) {
+		MARK_IF(rx_waits(qp), "a timer waits for packets that wait for a turn");
 		arm(tp, qp);
 		return;
 	}

@@ -85,10 +85,11 @@ read_pieces(struct transport *tp, struct qp *qp, const struct tp_res *r, struct 
 }
 
 static inline int
-put_mapped(struct mr *mr, uint64_t va, struct tp_out *o, uint32_t len)
+put_mapped(struct transport *tp, struct mr *mr, uint64_t va, struct tp_out *o, uint32_t len)
 {
 	if (likely(o->local == NULL))
 		return mr_read(mr, va, tp_payload(o), len);
+	tp->paid_bytes += len;
 	o->local->p.payload = mr->host + (va - mr->iova);
 	return 0;
 }
@@ -126,7 +127,7 @@ send_read_response(struct transport *tp, struct qp *qp, const struct tp_res *r, 
 
 		mr = read_opens(tp, qp, d, &va, len);
 		rc = unlikely(mr == NULL)	? EFAULT :
-		     likely(mr->host != NULL) ? put_mapped(mr, va, &o, len) :
+		     likely(mr->host != NULL) ? put_mapped(tp, mr, va, &o, len) :
 						put_pieces(tp, qp, r, mr, va, off, &o, len);
 		if (unlikely(rc != 0)) {
 			MARK_UNIT("the memory of a READ is gone when its response is built", "unit/transport/rc_loss");

@@ -171,6 +171,12 @@ transport_serves_nobody(struct transport *tp)
 {
 }
 
+void
+transport_called(struct transport *tp, uint64_t now_ns)
+{
+	__atomic_fetch_add(&rec.called, 1, __ATOMIC_RELEASE);
+}
+
 uint32_t
 transport_copies(const struct transport *tp)
 {

@@ -35,6 +35,8 @@ call_without_a_loop_runs_here(void **state)
 	assert_true(pthread_equal(c.ran_on, pthread_self()));
 	assert_int_equal(engine_call(r.e, note_call, &c), 40);
 	assert_int_equal(c.times, 2);
+	/* The transport hears of it, and has brief turns. */
+	assert_int_equal(rec.called, 2);
 	rig_down(&r, 1);
 }
 

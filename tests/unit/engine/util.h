@@ -54,7 +54,7 @@ struct qp {
 	uint64_t rung;
 };
 struct recorded {
-	uint64_t rx_packets, rx_trusted, rx_untrusted, runs, last_now_ns;
+	uint64_t rx_packets, rx_trusted, rx_untrusted, runs, called, last_now_ns;
 	unsigned int last_rx_engine;
 	uint16_t last_rx_port;
 	uint64_t next_timeout;       /**< transport_next_timeout() */

@@ -176,7 +176,7 @@ a_full_table_of_qps_refuses_another_one(void **state)
 static void
 pools_have_the_sizes_that_are_given_or_else_their_own(void **state)
 {
-	struct tp_pool_sizes sizes[2] = { { 0 }, { 3, 4, 5, 6, 7, 8, 9, 10 } }, want;
+	struct tp_pool_sizes sizes[2] = { { 0 }, { 3, 4, 5, 6, 7, 8, 9, 10, 11 } }, want;
 	struct pair *p = pair_new();
 
 	for (unsigned int i = 0; i < RTE_DIM(sizes); i++) {
@@ -185,7 +185,7 @@ pools_have_the_sizes_that_are_given_or_else_their_own(void **state)
 
 		want = i == 1 ? sizes[i] : (struct tp_pool_sizes){ .inflight_blocks = TP_INFLIGHT_BLOCKS, .read_blocks = TP_READ_BLOCKS, .sge_blocks = TP_SGE_BLOCKS,
 								   .scoreboards = TP_SCOREBOARDS, .reorders = TP_SCOREBOARDS, .reorder_pkts = TP_REORDER_PKTS,
-								   .copy_jobs = TP_COPY_JOBS, .copy_pkts = TP_COPY_PKTS };
+								   .copy_jobs = TP_COPY_JOBS, .copy_pkts = TP_COPY_PKTS, .rx_waits = TP_RX_WAITS };
 		c.pools = sizes[i];
 		tp = transport_create(&c);
 		assert_non_null(tp);
@@ -197,6 +197,7 @@ pools_have_the_sizes_that_are_given_or_else_their_own(void **state)
 		assert_int_equal(tp->reorder_pkts.left, want.reorder_pkts);
 		assert_int_equal(tp->copy_jobs.left, want.copy_jobs);
 		assert_int_equal(tp->copy_pkts.left, want.copy_pkts);
+		assert_int_equal(tp->rx_waits.left, want.rx_waits);
 		transport_destroy(tp);
 	}
 	pair_free(p);
@@ -209,7 +210,7 @@ a_transport_leaves_no_memory_behind(void **state)
 	struct pair *p = pair_new();
 	struct transport *tp = p->h[0].tp;
 	void *const mem[] = { tp->inflight_blocks.mem, tp->read_blocks.mem, tp->sge_blocks.mem, tp->scoreboards.mem, tp->reorders.mem,
-			      tp->reorder_pkts.mem, tp->copy_parts.mem, tp->copy_jobs.mem, tp->copy_pkts.mem };
+			      tp->reorder_pkts.mem, tp->copy_parts.mem, tp->copy_jobs.mem, tp->copy_pkts.mem, tp->rx_waits.mem };
 
 	static_assert(sizeof(mem) / sizeof(mem[0]) == TP_POOLS, "all of them");
 	for (unsigned int i = 0; i < TP_POOLS; i++)

@@ -113,6 +113,55 @@ in_a_brief_turn_each_share_gets_its_part(void **state)
 	bench_down(&b);
 }
 
+/* It has a bounded number of messages under way, and learns of their ends only when the turn is over. */
+static void
+who_fills_the_turn_gets_no_more_than_who_waits_for_its_end(void **state)
+{
+	enum { UNDER_WAY = 16 };
+	struct flood *bounded;
+	struct ring_cqe e;
+	uint64_t first = 0, cost;
+	struct bench b;
+
+	bench_up(&b);
+	flood_add(&b, 8, BIG, &(struct share_params){ 0 });
+	bounded = add_little(&b);
+	for (uint32_t i = 0; i < MANY; i++) {
+		while (cq_poll(&bounded->ends[0]->scq, &e, NULL))
+			;
+		while (bounded->ends[0]->sq.counter - bounded->ends[0]->scq.ring.counter < UNDER_WAY)
+			post(&b, bounded->ends[0], 8);
+		bench_turn(&b);
+		/* The first turn comes as a surprise. */
+		if (i == 0)
+			first = look(&b, &b.f[0]).stats.cost;
+	}
+	/* Not ten times as much. */
+	cost = look(&b, bounded).stats.cost;
+	assert_in_range(look(&b, &b.f[0]).stats.cost - first, cost / 2, cost + cost / 2);
+	assert_false(share_is_light(b.tp, bounded->share));
+	bench_down(&b);
+}
+
+static void
+turns_are_brief_after_a_request_of_the_control_thread(void **state)
+{
+	struct bench b;
+	uint64_t cost;
+
+	bench_up(&b);
+	flood_add(&b, 8, BIG, &(struct share_params){ 0 });
+	bench_turn(&b);
+	transport_called(b.tp, b.p->now);
+	for (uint32_t i = 1; i < TP_CALLED_NS / STEP_NS; i++) {
+		cost = b.tp->cost;
+		bench_turn(&b);
+		assert_in_range(b.tp->cost - cost, 1, BRIEF_COST + BIG + TP_COST_PACKET + TP_COST_WQE + 200);
+	}
+	assert_int_equal(bench_turn(&b), TP_TURN_BUDGET);
+	bench_down(&b);
+}
+
 /* One packet and nobody else: whoever comes next finds that this share sends little. */
 static void
 a_share_that_was_alone_is_remembered(void **state)
@@ -124,7 +173,7 @@ a_share_that_was_alone_is_remembered(void **state)
 	f = add_little(&b);
 	post(&b, f->ends[0], 8);
 	assert_int_equal(bench_turn(&b), 1);
-	assert_ptr_equal(b.tp->light[0], f->share);
+	assert_ptr_equal(b.tp->light[0].share, f->share);
 	bench_down(&b);
 }
 
@@ -173,6 +222,8 @@ main(void)
 		cmocka_unit_test(shares_that_all_send_little_are_not_light),
 		cmocka_unit_test(a_share_does_not_cut_its_own_turns),
 		cmocka_unit_test(in_a_brief_turn_each_share_gets_its_part),
+		cmocka_unit_test(who_fills_the_turn_gets_no_more_than_who_waits_for_its_end),
+		cmocka_unit_test(turns_are_brief_after_a_request_of_the_control_thread),
 		cmocka_unit_test(a_share_that_was_alone_is_remembered),
 		cmocka_unit_test(two_shares_that_send_little_are_remembered),
 		cmocka_unit_test(a_share_that_has_ended_is_not_followed),

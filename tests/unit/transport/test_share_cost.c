@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What shares are charged with, to the byte, when rates let them go on, to the nanosecond, and what is counted of it. */
 #include "share_rig.h"
+#include "transport/core/local_priv.h"
 
 enum {
 	SLOW_BPS = 1000000,
 	WATCHED_TURNS = TP_WATCH_NS / STEP_NS,
-	COST_PACKET = 256, COST_WQE = 3072, COST_LOOK = 128, /* as measured: docs/internals/transport.md */
+	COST_PACKET = 256, COST_WQE = 3072, COST_LOOK = 128, COST_COLD = 16, /* as measured: docs/internals/transport.md */
 };
 
 static struct flood *
@@ -49,13 +50,6 @@ a_message_costs_its_bytes_its_packet_and_its_work(void **state)
 		bytes = look(&b, f).stats.bytes;
 	}
 	assert_int_equal(b.tp->counters.tx_bytes, bytes);
-	/* What stays on this host is received by the same engine, and costs twice as much. */
-	f->ends[0]->qp->path.loopback = true;
-	post(&b, f->ends[0], 1000);
-	assert_int_equal(bench_turn(&b), 1);
-	bytes = look(&b, f).stats.bytes - bytes;
-	assert_int_equal(used_since(&b, f, &before), 2 * (bytes + COST_PACKET + COST_WQE + COST_LOOK));
-	f->ends[0]->qp->path.loopback = false;
 	bench_down(&b);
 }
 
@@ -83,6 +77,49 @@ looks_cost_little_and_end(void **state)
 	bench_turn(&b);
 	assert_int_equal(used_since(&b, f, &before), 0);
 	bench_down(&b);
+}
+
+/* The more QPs take turns, the less of each is in the CPU's caches. */
+static void
+looks_cost_more_with_many_qps(void **state)
+{
+	struct bench b;
+
+	bench_up(&b);
+	flood_add(&b, MAX_ENDS, 8, &(struct share_params){ 0 })->pauses = true;
+	bench_turn(&b);
+	assert_int_equal(look(&b, &b.f[0]).stats.cost, MAX_ENDS * (COST_LOOK + MAX_ENDS / 2 * COST_COLD));
+	bench_down(&b);
+}
+
+/* Its requester pays. There is no second copy for which the responder had to. */
+static void
+a_read_by_reference_is_paid_once(void **state)
+{
+	enum { BYTES = 8 * BIG };
+	const struct conn_opts co = { .mtu = UROCE_MTU_4096 };
+	uint8_t *buf = calloc(2, BYTES);
+	struct end *e;
+	struct share *s;
+	struct bench b;
+	struct mr *mr;
+
+	bench_up(&b);
+	b.tp->locals = calloc(1, sizeof(*b.tp->locals)); /* what by_reference makes */
+	assert_int_equal(share_create(b.tp, &(struct share_params){ 0 }, &s), 0);
+	e = end_new(&b.p->h[0], &(struct end_opts){ .share = s });
+	end_to_rtr(e, e, &co);
+	end_to_rts(e, &co);
+	mr = host_mr(&b.p->h[0], buf, 2 * BYTES, ACCESS_ALL);
+	end_send(e, &(struct wr){ .op = UROCE_WR_RDMA_READ, .sge = SGE(buf, BYTES, mr), .nb_sge = 1, .remote_addr = ADDR(buf) + BYTES, .rkey = mr->key });
+	transport_run(b.tp, b.p->now);
+	expect_cqe(&e->scq, 0, UROCE_WC_SUCCESS);
+	assert_in_range(s->stats.cost, BYTES, 2 * BYTES);
+	end_free(e);
+	share_destroy(b.tp, s);
+	mr_destroy(b.p->h[0].sh.mrs, mr);
+	bench_down(&b);
+	free(buf);
 }
 
 static void
@@ -250,6 +287,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_message_costs_its_bytes_its_packet_and_its_work),
 		cmocka_unit_test(looks_cost_little_and_end),
+		cmocka_unit_test(looks_cost_more_with_many_qps),
+		cmocka_unit_test(a_read_by_reference_is_paid_once),
 		cmocka_unit_test(everybody_begins_with_the_same),
 		cmocka_unit_test(rounds_and_waits_are_counted),
 		cmocka_unit_test(one_that_is_alone_waits_for_no_turn),
