@@ -32,6 +32,11 @@ engine_now(struct engine *e)
 	return 0;
 }
 
+void
+transport_called(struct transport *tp, uint64_t now_ns)
+{
+}
+
 uint64_t
 transport_next_timeout(const struct transport *tp)
 {

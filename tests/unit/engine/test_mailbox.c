@@ -48,8 +48,7 @@ call_runs_on_the_loops_thread_with_its_clock(void **state)
 	struct call c = { 0 };
 	uint64_t before, after;
 
-	/* It never yields. */
-	rig_up(&r, 1, ENGINE_IDLE_POLL, 0, NULL);
+	rig_up(&r, 1, ENGINE_IDLE_ADAPTIVE, 0, NULL);
 	run_begin(&run, r.e);
 	assert_true(wait_for(&rec.runs, 1));
 	before = clock_ns();
