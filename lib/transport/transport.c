@@ -513,28 +513,6 @@ rx_handoff(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted
 	return true;
 }
 
-/* Give back received packets; NULL: another one has it now. Nearly all are in one buffer of the same mempool. */
-static __rte_noinline void
-rx_free(struct transport *tp, struct rte_mbuf **pkts, uint16_t n)
-{
-	struct rte_mempool *pool = tp->c.sh.pool;
-	unsigned int plain = 0;
-
-	for (uint16_t i = 0; i < n; i++) {
-		struct rte_mbuf *m = pkts[i];
-
-		if (unlikely(m == NULL || m->pool != pool || m->next != NULL)) {
-			rte_pktmbuf_free(m);
-			continue;
-		}
-		m = rte_pktmbuf_prefree_seg(m);
-		if (likely(m != NULL))
-			pkts[plain++] = m;
-	}
-	if (plain > 0)
-		rte_mempool_put_bulk(pool, (void **)pkts, plain);
-}
-
 /* @return the number of packets that aren't RoCE; they are moved to the front. */
 static uint16_t
 rx_batch(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16_t n, bool trusted)
@@ -573,7 +551,7 @@ rx_batch(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16_t n
 			rx_to_qp(tp, qp, from, &slots[i].p);
 		}
 	}
-	rx_free(tp, done, nb_done);
+	tp_mbufs_free(tp, done, nb_done);
 	return left;
 }
 

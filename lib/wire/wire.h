@@ -225,6 +225,8 @@ struct wire_bth {
 	};
 };
 
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first bit-field of a byte has its lowest bits");
+
 /** Write the 12 bytes of a BTH. */
 static inline void
 wire_put_bth(uint8_t *p, const struct wire_bth *b)

@@ -316,7 +316,7 @@ MUTATIONS = [Mutation(*m) for m in (
     ('sack-any-port', 'transport/transport.c', 'SACKs are taken at any port',
      'port != qp->path.port || !qp_address_match(qp, p)) {\n\t\ttp->counters.rx_sack', '!qp_address_match(qp, p)) {\n\t\ttp->counters.rx_sack'),
     ('handoff-port', 'transport/transport.c', 'what goes from engine to engine loses its port',
-     'rx_handoff(tp, trusted ? done[i]->port : port,', 'rx_handoff(tp, port,'),
+     'rx_handoff(tp, from, done[i], trusted, qp)', 'rx_handoff(tp, port, done[i], trusted, qp)'),
     ('mad-port', 'transport/svc/gsi.c', 'MADs come from the first port', '{ .port = port };', '{ .port = 0 };'),
     ('pkey-unchecked', 'transport/core/checks_priv.h', 'packets of any P_Key are taken',
      'return ((a ^ b) & 0x7fff) == 0 &&', 'return ((a ^ b) & 0) == 0 &&'),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Refilling the cache of mbufs from the mempool; packets that stay on this host, and those of a QP whose own address has gone or whose port's MTU
+ * Mbufs from the mempool and back to it; packets that stay on this host, and those of a QP whose own address has gone or whose port's MTU
  * has become too small.
  */
 #include "transport/core/tx_priv.h"
@@ -17,6 +17,27 @@ tp_mbuf_refill(struct transport *tp)
 	if (tp->mbufs[0] == NULL)
 		tp->counters.tx_no_mbuf++;
 	return tp->mbufs[0];
+}
+
+void
+tp_mbufs_free(struct transport *tp, struct rte_mbuf **pkts, uint16_t n)
+{
+	struct rte_mempool *pool = tp->c.sh.pool;
+	unsigned int plain = 0;
+
+	for (uint16_t i = 0; i < n; i++) {
+		struct rte_mbuf *m = pkts[i];
+
+		if (unlikely(m == NULL || m->pool != pool || m->next != NULL)) {
+			rte_pktmbuf_free(m);
+			continue;
+		}
+		m = rte_pktmbuf_prefree_seg(m);
+		if (likely(m != NULL))
+			pkts[plain++] = m;
+	}
+	if (plain > 0)
+		rte_mempool_put_bulk(pool, (void **)pkts, plain);
 }
 
 /** A packet that nobody gets: its source is not an address of the port. For the QP it is lost. */

@@ -34,6 +34,9 @@ tp_mbuf_put(struct transport *tp, struct rte_mbuf *m)
 		rte_pktmbuf_free(m);
 }
 
+/** Give back received packets. Nearly all are in one buffer of the transport's own mempool. @param pkts  NULL: another one has it now. */
+void tp_mbufs_free(struct transport *tp, struct rte_mbuf **pkts, uint16_t n);
+
 /** A packet being built. */
 struct tp_out {
 	struct rte_mbuf *m;
