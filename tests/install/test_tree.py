@@ -46,7 +46,7 @@ ANSWER = "command line: no port; add a section [port uroce0] with a key ethdev, 
          'RNR retry counter exceeded\n'
 # Of docs/, which files each folder has.
 DOCUMENT_FOLDERS = {'schemas': '*.json', 'pictures': '*.svg', 'grafana': '*.*'}
-NOT_INSTALLED = ('bench_report.py', 'cores.py', 'sweep.py', 'tour.py')     # of the lab's package: quickstart's, bench's and the tests'
+NOT_INSTALLED = ('bench_report.py', 'cores.py', 'setup_costs.py', 'sweep.py', 'tour.py')     # of the lab's package: quickstart's, bench's and the tests'
 
 
 def run(*args, env=None, timeout=120):
