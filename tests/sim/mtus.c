@@ -53,6 +53,7 @@ mtus_turn(struct sim_world *w, struct sim_ep *ep)
 	/* While the host had nothing to do, the MTU may have been small, and large enough again. Otherwise it would be small whenever a timer ends a long wait. */
 	if (m->ip_mtu != 0 || w->now_ns - m->change_ns > w->cfg.partition_ns) {
 		set(ep, 0);
+		m->ended_ns = w->now_ns;
 		m->change_ns = w->now_ns + rng_between(&m->rng, 1, w->cfg.partition_every_ns);
 		return;
 	}
@@ -71,4 +72,10 @@ mtus_check(struct sim_world *w, const struct sim_ep *ep, uint16_t port, const st
 
 	if (mtu->ip_mtu != 0 && port == mtu->port && m->pkt_len - RTE_ETHER_HDR_LEN > mtu->ip_mtu)
 		sim_fail(w, "endpoint %u: a packet of %u bytes leaves by a port whose MTU is %u", ep->id, m->pkt_len - RTE_ETHER_HDR_LEN, mtu->ip_mtu);
+}
+
+bool
+mtus_small_since(const struct sim_ep *ep, uint64_t ns)
+{
+	return ep->mtu.ip_mtu != 0 || ep->mtu.ended_ns >= ns;
 }

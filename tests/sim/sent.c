@@ -267,9 +267,9 @@ check_again(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p, uin
 		q->again[psn % SIM_SACKED] = psn | SIM_THIS_PSN;
 		if (q->lacked != (psn | SIM_THIS_PSN))
 			continue;
-		/* What is known to be missing is sent again at once. */
+		/* What is known to be missing is sent again at once, unless that was dropped because of the port's MTU. */
 		if (known && !(w->cfg.faults & slow) && w->cfg.cc == TP_CC_NONE && q->rnr_until == 0 &&
-		    w->now_ns - q->lacked_ns > ASK_NS_MAX)
+		    w->now_ns - q->lacked_ns > ASK_NS_MAX && !mtus_small_since(q->ep, q->lacked_ns))
 			sim_fail(w, "QP %u: sends PSN %u again %" PRIu64 " ns after its peer has said that it lacks it", q->id,
 				 psn, w->now_ns - q->lacked_ns);
 		q->lacked = 0;

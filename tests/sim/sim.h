@@ -422,6 +422,7 @@ struct sim_moving {
 struct sim_mtu {
 	struct rng rng;
 	uint64_t change_ns;          /**< when it becomes smaller, or large enough again */
+	uint64_t ended_ns;           /**< when it was large enough again */
 	uint32_t ip_mtu;             /**< 0: it is large enough */
 	uint16_t port;
 };

@@ -47,6 +47,8 @@ void mtus_init(struct sim_world *w, struct sim_ep *ep);
 void mtus_turn(struct sim_world *w, struct sim_ep *ep);
 /** A packet leaves by a port. */
 void mtus_check(struct sim_world *w, const struct sim_ep *ep, uint16_t port, const struct rte_mbuf *m);
+/** @return whether a port has had a smaller MTU since @p ns, and packets may have been dropped. */
+bool mtus_small_since(const struct sim_ep *ep, uint64_t ns);
 
 /* moves.c */
 void moves_init(struct sim_world *w, struct sim_ep *ep);
