@@ -100,9 +100,9 @@ def main():
     if not devices:
         sys.exit('send_recv: there is no RDMA device; start this program with uroce-run or uroce-lab')
     end = End(options.device or devices[0].name.decode())
-    with tcp_connection(options) as tcp, tcp.makefile('rw') as lines:
+    with tcp_connection(options) as tcp, tcp.makefile() as lines:
         def exchange(mine):
-            print(json.dumps(mine), file=lines, flush=True)
+            tcp.sendall(json.dumps(mine).encode() + b'\n')
             return json.loads(lines.readline())
 
         end.connect(exchange({'qpn': end.qp.qp_num, 'gid': end.gid}))

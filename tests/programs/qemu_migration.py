@@ -51,13 +51,12 @@ class Guest:
         with contextlib.suppress(OSError):
             self.socket.connect(self.path + '.qmp')
             self.socket.settimeout(MOVES_SECONDS)
-            self.file = self.socket.makefile('rw', encoding='utf-8')
+            self.file = self.socket.makefile(encoding='utf-8')
         return self.file
 
     def ask(self, command, **arguments):
         """@return what the monitor answers; events are passed over"""
-        self.file.write(json.dumps({'execute': command, 'arguments': arguments}) + '\n')
-        self.file.flush()
+        self.socket.sendall(json.dumps({'execute': command, 'arguments': arguments}).encode() + b'\n')
         while line := self.file.readline():
             answer = json.loads(line)
             if 'event' not in answer:
