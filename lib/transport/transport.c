@@ -262,10 +262,8 @@ rx_charge(struct transport *tp, struct share *s, const struct wire_pkt *p)
 	if (p->op->flags & RX_FREE)
 		return;
 	share_charge_only(tp, s, p->payload_bytes + TP_COST_RX);
-	if (unlikely(tp->rx_share != s)) {
-		tp->rx_others_ns = tp->rx_share != NULL ? tp->now_ns + TP_LIGHT_NS : 0;
-		tp->rx_share = s;
-	}
+	if (unlikely(tp->rx_share != s))
+		rx_other_pays(tp, s);
 }
 
 uint32_t

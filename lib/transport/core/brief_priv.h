@@ -8,7 +8,7 @@
  * the quantum of the others for a while, within limits, and the turn is over when each has used it. The transport remembers the last two, so that none makes its
  * own turns brief.
  *
- * Called by turn.c, on the engine's thread.
+ * Called by turn.c and rx_wait.c, on the engine's thread.
  */
 #ifndef UROCE_TP_BRIEF_H
 #define UROCE_TP_BRIEF_H

@@ -32,6 +32,7 @@ enum {
 	TP_COST_COLD = 16,          /**< the same, for each two QPs of the share with work: the more there are, the less of this one is in the CPU's caches, */
 	TP_COLD_PAIRS = 256,        /**< and with so many nothing */
 	TP_SHARE_QUANTUM = 32768,   /**< what a share of the usual weight may use in a round */
+	TP_RX_LEAD = 2,             /**< so many quanta more than others who receive a share may receive before its packets wait */
 	TP_BRIEF = 4,               /**< in a brief turn a share may use its quantum divided by this */
 	TP_LIGHT_NS = 100000,       /**< for so long after a share had nothing more to do, the turns of others are brief, */
 	TP_CALLED_NS = 1000000,     /**< and after a request of the control thread */

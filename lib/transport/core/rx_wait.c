@@ -1,14 +1,67 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/mark.h"
+#include "transport/core/brief_priv.h"
 #include "transport/core/rx_wait_priv.h"
 #include "transport/core/sched_priv.h"
 #include "transport/core/share_priv.h"
 
-/* @return whether nobody but @p s wants turns, or has received anything lately. */
-static bool
-is_alone(const struct transport *tp, const struct share *s)
+/* ---- Rounds of receiving ---- */
+/* A share takes part in the round: it gets a quantum, unless it has some left. */
+static void
+round_join(struct transport *tp, struct share *s)
 {
-	return share_alone(tp, s) && tp->now_ns >= tp->rx_others_ns;
+	if (s->rx_round == tp->rx_round.number)
+		return;
+	s->rx_round = tp->rx_round.number;
+	s->rx_spent = false;
+	s->deficit = s->deficit > 0 ? RTE_MIN(s->deficit, s->quantum) : s->deficit + s->quantum;
+	tp->rx_round.receivers++;
+}
+
+/* Begin another round, if all that received something in the last one have used up what they had, or it has lasted long enough. */
+static void
+round_next(struct transport *tp)
+{
+	struct tp_rx_round *r = &tp->rx_round;
+
+	if ((r->spent < r->receivers || r->receivers < r->receivers_before) && tp->now_ns - r->began_ns < TP_LIGHT_NS)
+		return;
+	r->receivers_before = r->receivers;
+	r->receivers = r->spent = 0;
+	r->began_ns = tp->now_ns;
+	r->number++;
+}
+
+/* @return whether @p s, which has used up its deficit, has received so much more than others that its packets have to wait. */
+static bool
+is_ahead(struct transport *tp, struct share *s)
+{
+	round_join(tp, s);
+	if (s->deficit > 0)
+		return false;
+	tp->rx_round.spent += !s->rx_spent;
+	s->rx_spent = true;
+	round_next(tp);
+	round_join(tp, s);
+	return s->deficit <= -TP_RX_LEAD * s->quantum;
+}
+
+void
+rx_other_pays(struct transport *tp, struct share *s)
+{
+	tp->rx_others_ns = tp->rx_share != NULL ? tp->now_ns + TP_LIGHT_NS : 0;
+	tp->rx_share = s;
+	round_join(tp, s);
+}
+
+/* ---- Packets that wait ---- */
+/* @return whether another share than @p s waits for a turn, or will soon want one again. Those that are only looked at don't count. */
+static bool
+others_want_turns(const struct transport *tp, const struct share *s)
+{
+	const struct share *first = TAILQ_FIRST(&tp->shares[SHARE_BACKLOG]);
+
+	return (first != NULL && (first != s || TAILQ_NEXT(first, link) != NULL)) || turns_are_brief(tp, s);
 }
 
 bool
@@ -23,8 +76,10 @@ rx_must_wait(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	/* A rate is for what is sent. */
 	if (s->on == SHARE_LIMITED)
 		return false;
-	if (!is_alone(tp, s))
+	if (others_want_turns(tp, s))
 		return true;
+	if (tp->now_ns < tp->rx_others_ns)
+		return is_ahead(tp, s);
 	s->deficit = s->quantum;
 	return false;
 }

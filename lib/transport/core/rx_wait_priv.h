@@ -7,6 +7,9 @@
  * its peers send: its packets wait, each behind the others of its QP, and the QP executes them in the turns of its share before it sends. Responses are not
  * paid for (a READ is when it is asked for, and an ACK is one packet), and wait only behind what came before them.
  *
+ * If the others want no turns but receive, too, there are rounds: each share that receives gets a quantum in a round, and the next round begins when all of them
+ * have used theirs. Packets wait only of a share that is ahead of the others by TP_RX_LEAD quanta. So shares that are sent the same wait for nothing.
+ *
  * A packet that waits keeps its mbuf, so there are few: an item of a pool for each. If a share has as many as it may, the next packet takes the place of the oldest
  * one of its QP, which is executed at once. Nothing is dropped.
  *
@@ -35,6 +38,8 @@ rx_waits(const struct qp *qp)
 	return qp->sched.rx_wait != 0;
 }
 
+/** Another share than before pays for what was received: @p s. */
+void rx_other_pays(struct transport *tp, struct share *s);
 /** @return whether a packet for @p qp, whose share has used up its deficit or which has packets that wait, has to wait. */
 bool rx_must_wait(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 /** Have a packet wait, behind the others of @p qp. Takes ownership of @p m. @return false: the share has as many as it may, and @p m is the caller's. */

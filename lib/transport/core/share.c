@@ -68,6 +68,7 @@ shares_init(struct transport *tp)
 	for (unsigned int i = 0; i < SHARE_LISTS; i++)
 		TAILQ_INIT(&tp->shares[i]);
 	tp->limited_next_ns = UINT64_MAX;
+	tp->rx_round.number = 1;
 	TAILQ_INIT(&tp->own_share.active);
 	TAILQ_INIT(&tp->own_share.fetched);
 	tp->own_share.on = SHARE_ASLEEP;

@@ -424,6 +424,8 @@ struct share {
 	uint64_t light_ns;          /**< when it last sent little, and that was all it had to send */
 	uint64_t emptied_cost;      /**< stats.cost when it last had nothing more to do */
 	uint64_t due_ns;            /**< SHARE_LIMITED: when it may send again */
+	uint32_t rx_round;          /**< the last round of receiving in which it got a quantum */
+	bool rx_spent;              /**< and it has used it up */
 	uint32_t held[TP_POOLS];    /**< items that its QPs have of each pool */
 	struct tp_copy_job_list fetched; /**< copies of bytes to send, of which some have been sent; the oldest first */
 	struct share_stats stats;
@@ -479,6 +481,13 @@ struct transport {
 	struct pool rx_waits;            /**< core/rx_wait_priv.h */
 	const struct share *rx_share;    /**< that paid last for what was received. Compared, never followed */
 	uint64_t rx_others_ns;           /**< until then others than that count as receiving, too */
+	struct tp_rx_round {             /**< core/rx_wait_priv.h */
+		uint32_t number;
+		uint32_t receivers;      /**< shares that have received something in this round, */
+		uint32_t receivers_before; /**< in the one before it, */
+		uint32_t spent;          /**< and have used up their deficits */
+		uint64_t began_ns;
+	} rx_round;
 	struct pool copy_parts, copy_jobs, copy_pkts;    /**< core/copy_priv.h; empty if nobody copies for the transport */
 	uint32_t nb_copies;              /**< handed over and not come back */
 	uint32_t nb_blocked, nb_fresh;

@@ -7,6 +7,8 @@ enum {
 	COST_RX = 768,
 	AT_ONCE = 64, /* packets that a peer sends in a turn: more than a share may have executed */
 	PART = TP_SHARE_QUANTUM / (BIG + COST_RX) + 1, /* of these a share has executed before the others have to wait */
+	/* and of these, if others receive, too, but want no turns. The first round ends at once, as it has lasted for long. */
+	LEAD = (2 + TP_RX_LEAD) * TP_SHARE_QUANTUM / (BIG + COST_RX) + 1,
 };
 
 /* A QP of a share, and its peer on the other host, which writes to it. */
@@ -195,13 +197,97 @@ who_receives_little_is_not_behind_who_receives_much(void **state)
 	target_up(&b, &little, UROCE_QPT_UC, &(struct share_params){ 0 });
 	peer_sends(&b, &little, UROCE_WR_RDMA_WRITE, 1, 8);
 	peer_sends(&b, &much, UROCE_WR_RDMA_WRITE, AT_ONCE, BIG);
-	assert_int_equal(waiting(&b), AT_ONCE - PART);
+	assert_int_equal(waiting(&b), AT_ONCE - LEAD);
 	peer_sends(&b, &little, UROCE_WR_RDMA_WRITE, 1, 8);
-	assert_int_equal(waiting(&b), AT_ONCE - PART);
+	assert_int_equal(waiting(&b), AT_ONCE - LEAD);
 	bench_turn(&b);
 	assert_int_equal(waiting(&b), 0);
 	target_down(&b, &little);
 	target_down(&b, &much);
+	bench_down(&b);
+}
+
+enum { RECEIVERS = 3 };
+
+/* Each of @p n targets is sent as much as the others, by turns, for some time. @return how many packets have waited meanwhile. */
+static uint64_t
+receive_by_turns(struct bench *b, struct target *t, unsigned int n)
+{
+	uint64_t before = b->tp->counters.rx_waited;
+
+	for (uint32_t i = 0; i < DEPTH; i++) {
+		peer_sends(b, &t[i % n], UROCE_WR_RDMA_WRITE, PART, BIG);
+		bench_turn(b);
+	}
+	return b->tp->counters.rx_waited - before;
+}
+
+static void
+who_receive_the_same_wait_for_nothing(void **state)
+{
+	struct target t[RECEIVERS];
+	struct bench b;
+
+	bench_up(&b);
+	for (int i = 0; i < RECEIVERS; i++)
+		target_up(&b, &t[i], UROCE_QPT_UC, &(struct share_params){ 0 });
+	assert_int_equal(receive_by_turns(&b, t, RECEIVERS), 0);
+	/* Twice as much of one is too much, sooner or later. */
+	for (uint32_t i = 0; i < DEPTH; i++) {
+		peer_sends(&b, &t[i % RECEIVERS], UROCE_WR_RDMA_WRITE, PART, BIG);
+		peer_sends(&b, &t[0], UROCE_WR_RDMA_WRITE, PART / RECEIVERS, BIG);
+		bench_turn(&b);
+	}
+	assert_true(b.tp->counters.rx_waited > 0);
+	assert_int_equal(waiting(&b), 0);
+	for (int i = 0; i < RECEIVERS; i++)
+		target_down(&b, &t[i]);
+	bench_down(&b);
+}
+
+/* Those that are left don't wait long for one that receives no more. */
+static void
+nobody_waits_long_for_who_receives_no_more(void **state)
+{
+	struct target t[RECEIVERS];
+	struct bench b;
+
+	bench_up(&b);
+	for (int i = 0; i < RECEIVERS; i++)
+		target_up(&b, &t[i], UROCE_QPT_UC, &(struct share_params){ 0 });
+	receive_by_turns(&b, t, RECEIVERS);
+	assert_true(receive_by_turns(&b, t, RECEIVERS - 1) > 0);
+	b.p->now += TP_LIGHT_NS;
+	peer_sends(&b, &t[0], UROCE_WR_RDMA_WRITE, 1, BIG);
+	peer_sends(&b, &t[1], UROCE_WR_RDMA_WRITE, 1, BIG);
+	bench_turn(&b);
+	assert_int_equal(receive_by_turns(&b, t, RECEIVERS - 1), 0);
+	for (int i = 0; i < RECEIVERS; i++)
+		target_down(&b, &t[i]);
+	bench_down(&b);
+}
+
+/* A program that waits for the ends of its messages will soon send more. */
+static void
+packets_wait_for_who_will_soon_want_a_turn(void **state)
+{
+	struct flood *f;
+	struct target t;
+	struct bench b;
+
+	bench_up(&b);
+	target_up(&b, &t, UROCE_QPT_UC, &(struct share_params){ 0 });
+	f = flood_add(&b, 1, BIG, &(struct share_params){ 0 });
+	f->pauses = true;
+	post(&b, f->ends[0], BIG);
+	bench_turn(&b);
+	peer_sends(&b, &t, UROCE_WR_RDMA_WRITE, AT_ONCE, BIG);
+	assert_int_equal(waiting(&b), AT_ONCE - PART);
+	bench_run(&b, AT_ONCE);
+	b.p->now += TP_LIGHT_NS;
+	peer_sends(&b, &t, UROCE_WR_RDMA_WRITE, AT_ONCE, BIG);
+	assert_int_equal(waiting(&b), 0);
+	target_down(&b, &t);
 	bench_down(&b);
 }
 
@@ -410,6 +496,9 @@ main(void)
 		cmocka_unit_test(who_is_sent_much_gets_no_more_than_who_sends_much),
 		cmocka_unit_test(nothing_waits_when_nobody_else_wants_turns),
 		cmocka_unit_test(who_receives_little_is_not_behind_who_receives_much),
+		cmocka_unit_test(who_receive_the_same_wait_for_nothing),
+		cmocka_unit_test(nobody_waits_long_for_who_receives_no_more),
+		cmocka_unit_test(packets_wait_for_who_will_soon_want_a_turn),
 		cmocka_unit_test(packets_that_wait_are_executed_in_order),
 		cmocka_unit_test(responses_do_not_overtake),
 		cmocka_unit_test(what_has_no_room_to_wait_is_executed_in_order),
