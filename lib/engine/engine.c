@@ -88,6 +88,7 @@ parts_create(struct engine *e)
 		.mad = event_post_mad,
 		.handoff = c->nb_engines > 1 ? io_handoff : NULL,
 		.copy = copies_begin,
+		.metered = true,
 		.arg = e,
 	};
 	int rc;

@@ -51,7 +51,7 @@ int share_set(struct transport *tp, struct share *s, const struct share_params *
 void share_destroy(struct transport *tp, struct share *s);
 /** What a share has used since it was made. */
 struct share_stats {
-	uint64_t cost;    /**< in bytes: what was sent, and TP_COST_* for packets and WQEs */
+	uint64_t cost;    /**< in bytes: calculated from what was sent and received, or 5 per nanosecond (core/meter_priv.h) */
 	uint64_t bytes, packets; /**< sent */
 	uint64_t rounds;  /**< how often it had used its part and waited for the others */
 	uint64_t limited; /**< how often it waited for its rate */

@@ -13,6 +13,7 @@
 #include "transport/core/mcast_priv.h"
 #include "transport/core/qp_table_priv.h"
 #include "transport/core/reorder_priv.h"
+#include "transport/core/meter_priv.h"
 #include "transport/core/rx_wait_priv.h"
 #include "transport/core/sched_priv.h"
 #include "transport/core/share_priv.h"
@@ -255,15 +256,19 @@ rx_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_p
 		rx_executed(tp, qp, port, p);
 }
 
-/* Charge @p s for a received packet. */
-static __rte_always_inline void
+/* Charge @p s for a received packet, unless time is measured. @return what it costs. */
+static __rte_always_inline uint32_t
 rx_charge(struct transport *tp, struct share *s, const struct wire_pkt *p)
 {
+	uint32_t cost = p->payload_bytes + TP_COST_RX;
+
 	if (p->op->flags & RX_FREE)
-		return;
-	share_charge_only(tp, s, p->payload_bytes + TP_COST_RX);
+		return 0;
+	if (likely(!meter_runs(tp)))
+		share_charge_only(tp, s, cost);
 	if (unlikely(tp->rx_share != s))
 		rx_other_pays(tp, s);
+	return cost;
 }
 
 uint32_t
@@ -273,10 +278,7 @@ rx_run_waiting(struct transport *tp, struct qp *qp, uint32_t budget)
 	uint32_t n = 0;
 
 	while (n < budget && (w = rx_wait_take(tp, qp)) != NULL) {
-		int64_t before = qp->share->deficit;
-
-		rx_charge(tp, qp->share, &w->p);
-		qp->sched.deficit -= (int32_t)(before - qp->share->deficit);
+		qp->sched.deficit -= (int32_t)rx_charge(tp, qp->share, &w->p);
 		rx_to_qp(tp, qp, w->port, &w->p);
 		rx_wait_end(tp, qp, w);
 		n++;
@@ -296,16 +298,26 @@ rx_at_once(struct transport *tp, struct qp *qp, uint16_t port, const struct wire
 static __rte_noinline void
 to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
 {
+	struct meter m = { 0 };
+
+	if (meter_runs(tp))
+		meter_to(tp, &m, qp->share);
 	rx_charge(tp, qp->share, p);
 	rx_at_once(tp, qp, port, p);
+	meter_to(tp, &m, NULL);
 }
 
 void
 rx_catch_up(struct transport *tp, struct qp *qp)
 {
+	struct meter m = { 0 };
+
 	if (likely(!rx_waits(qp)))
 		return;
+	if (meter_runs(tp))
+		meter_to(tp, &m, qp->share);
 	rx_run_waiting(tp, qp, UINT32_MAX);
+	meter_to(tp, &m, NULL);
 	transport_serves_nobody(tp);
 	if (tp->nb_touched != 0)
 		cq_flush_touched(tp);
@@ -434,32 +446,6 @@ rx_no_qp(struct transport *tp, uint16_t port, const struct wire_pkt *p)
 	}
 }
 
-/*
- * Some NICs fill only so much of a buffer as is a power of two, or a multiple of 1 KiB, and begin another one for the rest of a frame. Put
- * the rest into the first one. @return false: it has no room for that.
- */
-static __rte_noinline bool
-join_segments(struct rte_mbuf *m)
-{
-	uint32_t rest = 0;
-
-	/* Not pkt_len: that a driver calculated it right is not what memory safety should rest on. */
-	for (const struct rte_mbuf *s = m->next; s != NULL; s = s->next)
-		rest += s->data_len;
-	if (rest > rte_pktmbuf_tailroom(m))
-		return false;
-	for (struct rte_mbuf *s = m->next, *next; s != NULL; s = next) {
-		next = s->next;
-		memcpy(rte_pktmbuf_mtod_offset(m, uint8_t *, m->data_len), rte_pktmbuf_mtod(s, const uint8_t *), s->data_len);
-		m->data_len = (uint16_t)(m->data_len + s->data_len);
-		rte_pktmbuf_free_seg(s);
-	}
-	m->next = NULL;
-	m->nb_segs = 1;
-	m->pkt_len = m->data_len;
-	return true;
-}
-
 /* Parse a packet and find its QP. @return false: it isn't RoCE. */
 static inline bool
 rx_parse(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted, struct rx_slot *s)
@@ -470,7 +456,7 @@ rx_parse(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted, 
 
 	s->qp = NULL;
 	s->good = false;
-	if (unlikely(m->nb_segs != 1) && !join_segments(m)) {
+	if (unlikely(m->nb_segs != 1) && !tp_mbuf_join(m)) {
 		tp->counters.rx_multi_segment++;
 		return true;
 	}
@@ -518,6 +504,7 @@ rx_batch(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16_t n
 	struct rx_slot slots[TP_RX_BATCH];
 	struct rte_mbuf *done[TP_RX_BATCH];
 	uint16_t nb_done = 0, left = 0;
+	struct meter m = { 0 };
 	bool roce;
 
 	UROCE_ASSERT(n <= TP_RX_BATCH);
@@ -534,6 +521,8 @@ rx_batch(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16_t n
 		uint16_t from = trusted ? done[i]->port : port;
 		struct qp *qp = slots[i].qp;
 
+		if (meter_runs(tp))
+			meter_to(tp, &m, qp != NULL && qp_transport(qp) == tp ? qp->share : NULL);
 		if (unlikely(qp == NULL)) {
 			if (slots[i].good)
 				rx_no_qp(tp, from, &slots[i].p);
@@ -549,6 +538,7 @@ rx_batch(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16_t n
 			rx_to_qp(tp, qp, from, &slots[i].p);
 		}
 	}
+	meter_to(tp, &m, NULL);
 	tp_mbufs_free(tp, done, nb_done);
 	return left;
 }
@@ -574,12 +564,15 @@ void
 rx_local(struct transport *tp)
 {
 	struct tp_locals *ls = tp->locals;
+	struct meter m = { 0 };
 
 	/* Whoever handles one of them may append others. */
 	for (uint32_t i = 0; i < ls->n; i++) {
 		struct tp_local *l = &ls->e[i];
 		struct qp *qp = qp_table_get(tp->c.sh.qps, l->p.bth.dqpn);
 
+		if (meter_runs(tp))
+			meter_to(tp, &m, qp != NULL ? qp->share : NULL);
 		tp->counters.rx_packets++;
 		tp->counters.rx_bytes += l->bytes;
 		if (likely(qp != NULL && qp_transport(qp) == tp))
@@ -591,5 +584,6 @@ rx_local(struct transport *tp)
 		if (unlikely(l->m != NULL))
 			tp_mbuf_put(tp, l->m);
 	}
+	meter_to(tp, &m, NULL);
 	ls->n = 0;
 }

@@ -313,6 +313,8 @@ struct transport_config {
 	bool no_watch;
 	/** Packets between QPs of this transport go by reference instead of through transport_loop(); only UC, UD and QP 1 always have frames. */
 	bool by_reference;
+	/** While several shares want something, each pays for the time that it takes by the CPU's clock, instead of what is calculated. Not where time is simulated. */
+	bool metered;
 	/**
 	 * @return the time now, for completions with time stamps. NULL: they get the time at which the turn began,
 	 * which is up to a turn (microseconds) old and too coarse for programs that measure with it.

@@ -8,6 +8,7 @@
 #include "transport/core/cq_priv.h"
 #include "transport/core/invariants_priv.h"
 #include "transport/core/local_priv.h"
+#include "transport/core/meter_priv.h"
 #include "transport/core/rx_wait_priv.h"
 #include "transport/core/sched_priv.h"
 #include "transport/core/share_priv.h"
@@ -93,14 +94,14 @@ run_qp(struct transport *tp, struct qp *qp, uint32_t budget)
 /* ---- Accounting ---- */
 /* What the transport had sent before a QP ran. */
 struct sent_before {
-	uint64_t bytes, packets, paid;
+	uint64_t bytes, packets, paid, ticks;
 	uint32_t wqes;
 };
 
 static inline struct sent_before
 sent_before(const struct transport *tp, const struct qp *qp)
 {
-	return (struct sent_before){ tp->counters.tx_bytes, tp->counters.tx_packets, tp->paid_bytes, qp->req.sq.counter };
+	return (struct sent_before){ tp->counters.tx_bytes, tp->counters.tx_packets, tp->paid_bytes, meter_runs(tp) ? rte_rdtsc() : 0, qp->req.sq.counter };
 }
 
 /* Charge the QP and its share with what it has done since. */
@@ -112,7 +113,13 @@ charge_sent(struct transport *tp, struct qp *qp, const struct sent_before *b)
 	uint64_t cost = bytes - (tp->paid_bytes - b->paid) + packets * TP_COST_PACKET + (qp->req.sq.counter - b->wqes) * TP_COST_WQE +
 			TP_COST_LOOK + RTE_MIN(s->nb_active / 2, (uint32_t)TP_COLD_PAIRS) * TP_COST_COLD;
 
-	share_charge(qp, (uint32_t)cost);
+	qp->sched.deficit -= (int32_t)cost;
+	if (meter_runs(tp)) {
+		cost = meter_cost(tp, b->ticks, rte_rdtsc());
+		if (qp->path.detour)
+			meter_advance(tp, s, bytes, packets);
+	}
+	share_charge_only(tp, s, (uint32_t)cost);
 	s->stats.bytes += bytes;
 	s->stats.packets += packets;
 	qp->sched.tx_bytes += bytes;
@@ -207,6 +214,7 @@ serve(struct transport *tp, struct share *s, struct turn *t)
 	uint64_t before = tp->cost;
 	uint32_t idle = 0;
 
+	meter_settle(tp, s);
 	s->deficit = RTE_MIN(s->deficit, quantum_of(tp, s, brief));
 	while (s->nb_active != 0 && idle < s->nb_active) {
 		struct qp *qp;
@@ -306,20 +314,19 @@ run_fresh(struct transport *tp, struct turn *t)
 	t->looks += tp->c.limits.turn_qps / 2u;
 }
 
-/* Serve the others by turns. A brief turn is over when each had its turn, if one of them has sent something. */
+/* Serve the others by turns. A brief turn is over when each had its turn. */
 static void
 run_backlog(struct transport *tp, struct turn *t)
 {
 	struct share *s, *last = TAILQ_LAST(&tp->shares[SHARE_BACKLOG], tp_share_list);
 	enum served served = SERVED_ALL;
-	uint32_t before = t->work;
 	bool brief = false;
 
 	while (served != SERVED_BUDGET && (s = TAILQ_FIRST(&tp->shares[SHARE_BACKLOG])) != NULL) {
 		brief |= turns_are_brief(tp, s);
 		served = serve(tp, s, t);
 		place(tp, s, served);
-		if (brief && s == last && t->work > before)
+		if (brief && s == last && t->work > 0)
 			break;
 	}
 	/*
@@ -351,6 +358,8 @@ run_shares(struct transport *tp)
 			s = TAILQ_FIRST(&tp->shares[SHARE_BACKLOG]);
 		if (likely(s->rate == NULL))
 			return run_alone(tp, s);
+	} else {
+		meter_start(tp);
 	}
 	run_fresh(tp, &t);
 	run_backlog(tp, &t);
@@ -391,13 +400,18 @@ run_responses(struct transport *tp, struct qp *qp)
 static uint32_t
 run_replies(struct transport *tp)
 {
+	struct meter m = { 0 };
 	uint32_t work = 0;
 	struct qp *qp;
 
 	while ((qp = TAILQ_FIRST(&tp->replies)) != NULL) {
+		bool responses = qp->resp.pending != 0;
+
 		TAILQ_REMOVE(&tp->replies, qp, sched.reply_link);
+		if (meter_runs(tp))
+			meter_to(tp, &m, responses ? NULL : qp->share);
 		/* An ACK or NAK is one packet for what was received, and nobody gains time by sending more of them. */
-		if (likely(qp->resp.pending == 0))
+		if (likely(!responses))
 			work += responder_run(tp, qp, 1);
 		else
 			work += run_responses(tp, qp);
@@ -406,6 +420,7 @@ run_replies(struct transport *tp)
 		if (responder_busy(qp))
 			qp_activate(tp, qp);
 	}
+	meter_to(tp, &m, NULL);
 	return work;
 }
 
@@ -473,6 +488,7 @@ transport_run(struct transport *tp, uint64_t now_ns)
 
 	UROCE_ASSERT(now_ns >= tp->now_ns);
 	tp->now_ns = now_ns;
+	tp->turn++;
 	work = wheel_advance(&tp->wheel, now_ns, timer_fired, tp);
 	if (unlikely((tp->nb_copies | tp->nb_blocked | tp->nb_fresh) != 0))
 		rx_run_copies(tp);

@@ -149,6 +149,8 @@ measure(const struct kind *victim, const struct kind *attacker, uint64_t ns)
 	few = p->h[0].tp->c.sh.qps;
 	p->h[0].sh.qps = p->h[0].tp->c.sh.qps = qp_table_create(2 * QPS, NULL, 0);
 	p->h[0].tp->locals = calloc(1, sizeof(*p->h[0].tp->locals)); /* what by_reference makes */
+	p->h[0].tp->c.metered = true;
+	shares_init(p->h[0].tp);
 	program_up(&v, victim);
 	if (attacker != NULL)
 		program_up(&a, attacker);

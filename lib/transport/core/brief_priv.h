@@ -60,7 +60,7 @@ note_emptied(struct transport *tp, struct share *s)
 	if (cost <= TP_COST_LOOK)
 		return;
 	note_light(tp, s, cost, TP_LIGHT_NS);
-	if (cost < TP_SHARE_QUANTUM / TP_BRIEF)
+	if (cost < TP_SHARE_QUANTUM / TP_LIGHT_OF)
 		s->light_ns = tp->now_ns;
 }
 

@@ -33,10 +33,17 @@ enum {
 	TP_COLD_PAIRS = 256,        /**< and with so many nothing */
 	TP_SHARE_QUANTUM = 32768,   /**< what a share of the usual weight may use in a round */
 	TP_RX_LEAD = 2,             /**< so many quanta more than others who receive a share may receive before its packets wait */
-	TP_BRIEF = 4,               /**< in a brief turn a share may use its quantum divided by this */
+	TP_LIGHT_OF = 4,            /**< who uses less than this part of a quantum until he has nothing more to do sends little */
+	TP_BRIEF = 16,              /**< in a brief turn a share may use at least its quantum divided by this */
 	TP_LIGHT_NS = 100000,       /**< for so long after a share had nothing more to do, the turns of others are brief, */
 	TP_CALLED_NS = 1000000,     /**< and after a request of the control thread */
 	TP_QP_QUANTUM = 98304,      /**< what a QP may use before it is the turn of the others of its share */
+	TP_COST_PER_NS = 5,         /**< if time is measured */
+	TP_COST_REFERENCE = 256,    /**< a packet by reference until its time has been measured, */
+	TP_REFERENCE_BYTES = 4,     /**< and so many of its bytes cost 1 */
+	TP_TICK_SHIFT = 16,
+	TP_METER_MAX = 1 << 17,     /**< what is done without a break costs no more: the kernel may have interrupted it */
+	TP_METER_NS = 1000000,      /**< for so long time is measured after two shares have wanted something */
 	TP_DEBT_MAX = 1 << 20,      /**< more than this a share or QP never owes */
 	TP_BUCKET_NS = 1000000,     /**< a rate's bucket holds what may be sent in this time */
 

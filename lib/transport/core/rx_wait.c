@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/mark.h"
 #include "transport/core/brief_priv.h"
+#include "transport/core/meter_priv.h"
 #include "transport/core/rx_wait_priv.h"
 #include "transport/core/sched_priv.h"
 #include "transport/core/share_priv.h"
@@ -49,7 +50,10 @@ is_ahead(struct transport *tp, struct share *s)
 void
 rx_other_pays(struct transport *tp, struct share *s)
 {
-	tp->rx_others_ns = tp->rx_share != NULL ? tp->now_ns + TP_LIGHT_NS : 0;
+	if (tp->rx_share != NULL) {
+		tp->rx_others_ns = tp->now_ns + TP_LIGHT_NS;
+		meter_start(tp);
+	}
 	tp->rx_share = s;
 	round_join(tp, s);
 }

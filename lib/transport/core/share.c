@@ -2,6 +2,8 @@
 /*
  * Shares: creation and end, reserves of pools, rates.
  */
+#include <rte_cycles.h>
+
 #include "transport/core/sched_priv.h"
 #include "transport/core/share_priv.h"
 
@@ -69,6 +71,8 @@ shares_init(struct transport *tp)
 		TAILQ_INIT(&tp->shares[i]);
 	tp->limited_next_ns = UINT64_MAX;
 	tp->rx_round.number = 1;
+	if (tp->c.metered)
+		tp->tick_cost = ((uint64_t)TP_COST_PER_NS << TP_TICK_SHIFT) * (uint64_t)NS_PER_S / rte_get_tsc_hz();
 	TAILQ_INIT(&tp->own_share.active);
 	TAILQ_INIT(&tp->own_share.fetched);
 	tp->own_share.on = SHARE_ASLEEP;

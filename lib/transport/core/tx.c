@@ -143,3 +143,25 @@ locals_drop(struct transport *tp)
 			rte_pktmbuf_free(tp->locals->e[i].m);
 	tp->locals->n = 0;
 }
+
+bool
+tp_mbuf_join(struct rte_mbuf *m)
+{
+	uint32_t rest = 0;
+
+	/* Not pkt_len: that a driver calculated it right is not what memory safety should rest on. */
+	for (const struct rte_mbuf *s = m->next; s != NULL; s = s->next)
+		rest += s->data_len;
+	if (rest > rte_pktmbuf_tailroom(m))
+		return false;
+	for (struct rte_mbuf *s = m->next, *next; s != NULL; s = next) {
+		next = s->next;
+		memcpy(rte_pktmbuf_mtod_offset(m, uint8_t *, m->data_len), rte_pktmbuf_mtod(s, const uint8_t *), s->data_len);
+		m->data_len = (uint16_t)(m->data_len + s->data_len);
+		rte_pktmbuf_free_seg(s);
+	}
+	m->next = NULL;
+	m->nb_segs = 1;
+	m->pkt_len = m->data_len;
+	return true;
+}

@@ -37,6 +37,12 @@ tp_mbuf_put(struct transport *tp, struct rte_mbuf *m)
 /** Give back received packets. Nearly all are in one buffer of the transport's own mempool. @param pkts  NULL: another one has it now. */
 void tp_mbufs_free(struct transport *tp, struct rte_mbuf **pkts, uint16_t n);
 
+/**
+ * Some NICs fill only so much of a buffer as is a power of two, or a multiple of 1 KiB, and begin another one for the rest of a frame. Put
+ * the rest into the first one. @return false: it has no room for that.
+ */
+bool tp_mbuf_join(struct rte_mbuf *m);
+
 /** A packet being built. */
 struct tp_out {
 	struct rte_mbuf *m;

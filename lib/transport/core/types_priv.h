@@ -423,6 +423,8 @@ struct share {
 	struct share_group *group;  /**< NULL: none */
 	uint64_t light_ns;          /**< when it last sent little, and that was all it had to send */
 	uint64_t emptied_cost;      /**< stats.cost when it last had nothing more to do */
+	int64_t advance;            /**< paid for what hasn't been delivered yet (core/meter_priv.h), */
+	uint32_t advance_turn;      /**< in this turn of the transport */
 	uint64_t due_ns;            /**< SHARE_LIMITED: when it may send again */
 	uint32_t rx_round;          /**< the last round of receiving in which it got a quantum */
 	bool rx_spent;              /**< and it has used it up */
@@ -454,8 +456,11 @@ struct transport {
 	uint32_t nb_active, nb_qps;
 	uint32_t nb_shares;              /**< made by share_create() */
 	uint64_t cost;                   /**< of all shares */
+	uint64_t tick_cost;              /**< cost of a tick of the CPU's clock, in parts of 2^TP_TICK_SHIFT; 0: time is never measured (core/meter_priv.h) */
+	uint64_t meter_until_ns;         /**< until then it is */
 	uint64_t paid_bytes;             /**< of READ responses by reference: their requesters have paid, and there is no second copy */
 	struct share own_share;          /**< of QPs for which no share was given */
+	uint32_t turn;                   /**< counts turns */
 	bool idle;                       /**< the last turn found nothing to do */
 	struct wheel wheel;
 	struct cq *touched[TP_TOUCHED_CQS];

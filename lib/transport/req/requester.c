@@ -5,6 +5,7 @@
  */
 #include "transport/cc/cc_priv.h"
 #include "transport/core/copy_priv.h"
+#include "transport/core/meter_priv.h"
 #include "transport/core/qp_error_priv.h"
 #include "transport/core/qp_states_priv.h"
 #include "transport/core/share_priv.h"
@@ -66,10 +67,14 @@ account(struct transport *tp, struct qp *qp, const struct req_packet *r, bool an
 {
 	uint32_t last = wire_psn_add(r->psn, r->psns - 1);
 
-	/* What a READ brings takes this engine's time, too, and is paid for when it is asked for. */
+	/* What a READ brings takes this engine's time, too, and is paid for when it is asked for, unless the time is measured. */
 	if (answered) {
+		uint32_t cost = RTE_MIN(r->psns << qp->path.mtu_shift, r->w->length) + r->psns * TP_COST_PACKET;
+
 		qp->req.rd_out++;
-		share_charge(qp, RTE_MIN(r->psns << qp->path.mtu_shift, r->w->length) + r->psns * TP_COST_PACKET);
+		qp->sched.deficit -= (int32_t)cost;
+		if (!meter_runs(tp))
+			share_charge_only(tp, qp->share, cost);
 	}
 	if (answered || r->ackreq)
 		rtt_start(tp, qp);

@@ -31,8 +31,8 @@ static void
 turns_are_brief_while_another_share_sends_little(void **state)
 {
 	struct flood *little;
+	uint64_t before, sum = 0;
 	struct bench b;
-	uint64_t before;
 
 	bench_up(&b);
 	flood_add(&b, 8, BIG, &(struct share_params){ 0 });
@@ -43,14 +43,17 @@ turns_are_brief_while_another_share_sends_little(void **state)
 	for (int i = 0; i < 5; i++) {
 		uint64_t cost = turn_with(&b, little);
 
-		assert_in_range(cost, 1, BRIEF_COST + BIG + TP_COST_PACKET + TP_COST_WQE + 100);
+		/* In some the others only pay what they owe for the packet before. */
+		assert_in_range(cost, 0, BRIEF_COST + BIG + TP_COST_PACKET + TP_COST_WQE + 100);
+		sum += cost;
 	}
+	assert_in_range(sum, BIG, 5 * BRIEF_COST + BIG + TP_COST_PACKET + TP_COST_WQE + 100);
 	assert_true(share_is_light(b.tp, little->share));
 	assert_false(share_is_light(b.tp, b.f[0].share));
 	/* Brief turns go on until it has been silent for a while. */
 	before = b.tp->cost;
 	bench_turn(&b);
-	assert_in_range(b.tp->cost - before, 1, 2 * BRIEF_COST);
+	assert_in_range(b.tp->cost - before, 1, BRIEF_COST + BIG + TP_COST_PACKET + TP_COST_WQE + 200);
 	bench_run(&b, PAUSE_TURNS);
 	assert_int_equal(bench_turn(&b), TP_TURN_BUDGET);
 	assert_false(share_is_light(b.tp, little->share));

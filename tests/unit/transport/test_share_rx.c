@@ -395,6 +395,33 @@ with_an_empty_pool_nothing_waits(void **state)
 	bench_down(&b);
 }
 
+/* While several receive, each pays for the time that its packets take: here TP_METER_MAX, as soon as somebody else's come. */
+static void
+who_receives_pays_for_the_time(void **state)
+{
+	struct target t[2];
+	struct bench b;
+
+	bench_up(&b);
+	b.tp->tick_cost = (uint64_t)TP_METER_MAX << TP_TICK_SHIFT;
+	for (int i = 0; i < 2; i++)
+		target_up(&b, &t[i], UROCE_QPT_UC, &(struct share_params){ 0 });
+	peer_sends(&b, &t[0], UROCE_WR_RDMA_WRITE, 1, BIG);
+	assert_int_equal(view(&b, t[0].share).stats.cost, BIG + COST_RX);
+	peer_sends(&b, &t[1], UROCE_WR_RDMA_WRITE, 1, BIG);
+	peer_sends(&b, &t[0], UROCE_WR_RDMA_WRITE, TP_RX_BATCH, BIG);
+	assert_int_equal(view(&b, t[0].share).stats.cost, BIG + COST_RX + TP_METER_MAX);
+	/* It is far ahead now. What waits is paid for when a modify has it executed. */
+	peer_sends(&b, &t[0], UROCE_WR_RDMA_WRITE, 1, BIG);
+	assert_int_equal(waiting(&b), 1);
+	assert_int_equal(end_state(t[0].end, UROCE_QPS_ERR), 0);
+	assert_int_equal(waiting(&b), 0);
+	assert_int_equal(view(&b, t[0].share).stats.cost, BIG + COST_RX + 3 * TP_METER_MAX);
+	for (int i = 0; i < 2; i++)
+		target_down(&b, &t[i]);
+	bench_down(&b);
+}
+
 /* Whatever a program does with its QP comes after what it has received. */
 static void
 a_modify_comes_after_what_was_received(void **state)
@@ -503,6 +530,7 @@ main(void)
 		cmocka_unit_test(responses_do_not_overtake),
 		cmocka_unit_test(what_has_no_room_to_wait_is_executed_in_order),
 		cmocka_unit_test(with_an_empty_pool_nothing_waits),
+		cmocka_unit_test(who_receives_pays_for_the_time),
 		cmocka_unit_test(a_modify_comes_after_what_was_received),
 		cmocka_unit_test(a_qp_ends_after_what_was_received),
 		cmocka_unit_test(packets_do_not_wait_for_a_rate),
