@@ -49,6 +49,7 @@ RESTARTS = 40 if LONG else 2
 REMOVALS = 100 if LONG else 2
 VERIFY = os.path.join(daemon.build_dir(), 'tests/verbs/verify')
 VERIFY_QPS = 4              # without -q
+PINGPONG_PORT = 18600
 INTERFACE = 'roce0'
 PAIR_SECONDS = 60
 GAVE_UP = 'transport retry counter exceeded'
@@ -156,6 +157,7 @@ class Veth(Flap):
                 interface.set_up(True)
                 down = time.monotonic() - down
                 self.longest_down = max(self.longest_down, down)
+                self.longest_ever = max(self.longest_ever, down)
             time.sleep(max(UP_TIMES * down, began + PERIOD_SECONDS - time.monotonic()))
             times += 1
         return times
@@ -192,16 +194,28 @@ class Veth(Flap):
             client.kill()
         return True
 
-    def has_qps(self, host):
+    def has_qps(self, host, least=VERIFY_QPS + 1):
+        """With that of the ping-pong."""
         qps = ask(self.lab.data, self.lab.hosts[host], '/uroce/qp,state=RTS')
-        return qps['all'] >= VERIFY_QPS
+        return qps['all'] >= least
+
+    def pingpong(self):
+        """One packet is in flight: if it is lost, nothing but its retransmissions is sent."""
+        program = ['ibv_rc_pingpong', '-d', pairs.DEVICE, '-g', self.gid, '-s', '64', '-e', '-n', '1000000000']
+        pair = pairs.start_server(self.lab, program, PINGPONG_PORT), pairs.start_client(self.lab, program, PINGPONG_PORT)
+        for side in pair:
+            self.addCleanup(side.kill)
+        for host in ('h1', 'h2'):
+            self.wait(self.has_qps, host, 1)
+        return pair
 
     def test_bytes_arrive_while_the_link_flaps(self):
-        self.still, self.longest_down = threading.Lock(), 0
+        self.still, self.longest_down, self.longest_ever = threading.Lock(), 0, 0
         self.verify()
         time.sleep(1)
         before = {host: self.state_of(host) for host in ('h1', 'h2')}
         watch = self.watch('h1')
+        pingpong = self.pingpong()
         counted = []
         end = time.monotonic() + FLAP_SECONDS
         flapping = threading.Thread(target=lambda: counted.append(self.flap(end)))
@@ -215,6 +229,10 @@ class Veth(Flap):
             flapping.join()
         for host in ('h1', 'h2'):
             self.wait(self.link_is, host, 'up')
+        for side in pingpong:
+            if self.longest_ever <= LONGEST_DOWN_SECONDS:
+                self.assertIsNone(side.child.poll(), side.report() + self.lab.logs())
+            side.kill()
         downs = self.port('h1')['link_downs']
         print(f'{counted[0]} flaps, h1 saw {downs}, h2 {self.port("h2")["link_downs"]}; {rounds} runs of verify, {whole} to the end', flush=True)
         self.assertGreater(whole, 0)
