@@ -220,7 +220,10 @@ void net_port_notify(struct net_port *p, int fd);
 uint32_t net_port_events(struct net_port *p);
 /** [control] @return a descriptor that is readable when net_port_link_read() should be called; -1: there is none. */
 int net_port_link_fd(const struct net_port *p);
-/** [control] Shared ports: read what the kernel reports about its interfaces, for net_port_events(). */
+/**
+ * [control] Shared ports: read what the kernel reports about its interfaces, for net_port_events(). If the port's is up again, send what the PMD's
+ * sockets kept meanwhile.
+ */
 void net_port_link_read(struct net_port *p);
 /**
  * [control, no engine uses the ethdev] Begin to stop and start the ethdev. PORT_EV_RESTARTED or PORT_EV_RESTART_FAILED says that it has

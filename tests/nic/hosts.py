@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""In the virtual machine: hosts of uroced on the NICs that vfio-pci has, set up as docs/operations.md says, and one of the kernel's Soft-RoCE."""
+"""
+In the virtual machine: hosts of uroced on the NICs that vfio-pci has, set up as docs/operations.md says, and one of the kernel's Soft-RoCE; and a host in
+another virtual machine.
+"""
 
 import os
 import platform
@@ -7,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 
 from uroce_lab import LabError, pairs
 from uroce_lab.wires import ipv4, ipv6
@@ -15,12 +19,19 @@ import nics
 
 sys.path.append(os.path.join(os.path.dirname(os.path.realpath(__file__)), '../interop'))
 
+from guest import quote  # noqa: E402
 from uroced import READY_SECONDS, Uroced  # noqa: E402
 
 HUGEPAGES = 512
 USER = 'uroce'
 UNIT = os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../config/uroced.service.in')
 KERNEL_INDEX = 9
+# Two virtual machines: the addresses of their kernels' NICs.
+NEAR, FAR = '192.0.2.1', '192.0.2.2'
+AGENT_PORT = 7018
+BOOT_SECONDS = 400          # that one of them may take longer than the other
+DONE = '/run/nic/done'      # in the far one: it may end
+REMOTE_SHELL = '/run/nic/remote'
 
 
 def run(*words, **options):
@@ -108,6 +119,9 @@ class Host(Uroced):
         lcores = ','.join(f'{lcore}@{(core + max(0, lcore - 1)) % os.cpu_count()}' for lcore in range(self.engines + 1))
         self.start('--lcores', lcores, '-a', self.address, prefix=as_the_unit() if self.service else ())
 
+    def logs(self):
+        return f'{self.said()}\n{self.counters()}'
+
     def counters(self):
         """What the driver, the port and the engines have counted: those that are not 0."""
         said = [self.ask('/ethdev/xstats,0'), self.port()['net']]
@@ -116,14 +130,19 @@ class Host(Uroced):
         return '\n'.join(' '.join(f'{name}={count}' for name, count in counted.items() if count) for counted in said)
 
 
+def kernel_netdev():
+    """@return the name of the NIC that the kernel keeps"""
+    folder = f'/sys/bus/pci/devices/{nics.KERNEL_ADDRESS}'
+    virtio = next(name for name in os.listdir(folder) if name.startswith('virtio'))
+    return os.listdir(os.path.join(folder, virtio, 'net'))[0]
+
+
 class Kernel:
     """Soft-RoCE on the NIC that the kernel keeps."""
 
     def __init__(self, mtu):
         self.name = 'rxe'
-        folder = f'/sys/bus/pci/devices/{nics.KERNEL_ADDRESS}'
-        virtio = next(name for name in os.listdir(folder) if name.startswith('virtio'))
-        self.netdev = os.listdir(os.path.join(folder, virtio, 'net'))[0]
+        self.netdev = kernel_netdev()
         write(f'/proc/sys/net/ipv6/conf/{self.netdev}/accept_dad', '0')
         write(f'/proc/sys/net/ipv6/conf/{self.netdev}/router_solicitations', '0')
         run('ip', 'link', 'set', self.netdev, 'mtu', str(mtu), 'up')
@@ -139,11 +158,65 @@ class Kernel:
         return ''
 
 
+# ---- Two virtual machines ----
+def agent(build):
+    return os.path.join(build, 'tests/interop/interop_agent')
+
+
+def join_network(build, name, address):
+    """Be a host of that name on the TCP network of the two, with a program in the place of ssh: mpirun calls it with a host and the words of a command."""
+    run('hostname', name)
+    with open('/etc/hosts', 'a', encoding='ascii') as f:
+        f.write(f'{address} {name}\n')
+    run('ip', 'link', 'set', kernel_netdev(), 'up')
+    run('ip', 'addr', 'add', f'{address}/24', 'dev', kernel_netdev())
+    write(REMOTE_SHELL, f'#!/bin/sh\nhost=$1\nshift\nexec {agent(build)} run "$host" {AGENT_PORT} "$*"\n')
+    os.chmod(REMOTE_SHELL, 0o755)
+
+
+class Far:
+    """A Host in the other virtual machine, where an agent runs commands."""
+
+    def __init__(self, name, index, build):
+        self.name, self.build = name, build
+        self.entry = {'name': name, 'index': index, 'namespace': ''}
+
+    def shell(self, command):
+        """@return the command here that runs a shell's command there"""
+        return [agent(self.build), 'run', FAR, str(AGENT_PORT), command]
+
+    def program_there(self, *words):
+        """@return the command there that runs a verbs program"""
+        return [os.path.join(self.build, 'app/uroce-run/uroce-run'), '--socket', f'/run/nic/{self.name}/uroced.sock', *words]
+
+    def program(self, *words):
+        return self.shell(' '.join(map(quote, self.program_there(*words))))
+
+    def wait(self):
+        """Until it serves: the agent comes last."""
+        end = time.monotonic() + BOOT_SECONDS
+        while subprocess.run(self.shell('true'), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode:
+            if time.monotonic() > end:
+                raise LabError(f'no agent at {FAR}')
+
+    def logs(self):
+        return run(*self.shell(f'tail -c 6000 /run/nic/{self.name}/uroced.log'))
+
+    def stop(self):
+        """@return what is wrong, or ''; how its daemon ended the other machine says"""
+        try:
+            run(*self.shell(f'touch {DONE}'))
+        except (LabError, subprocess.TimeoutExpired) as e:
+            return str(e)
+        return ''
+
+
 class Lab:
     """Two hosts in the form that uroce_lab.pairs works with: the server runs on h1."""
 
-    def __init__(self, build, server, client):
-        self.build = build
+    def __init__(self, build, server, client, tcp='127.0.0.1'):
+        """@param tcp  where the client reaches TCP ports of the server"""
+        self.build, self.tcp = build, tcp
         self.ends = {'h1': server, 'h2': client}
         self.hosts = {name: end.entry for name, end in self.ends.items()}
         self.data = {'dir': '/run/nic'}
@@ -172,4 +245,4 @@ class Lab:
         raise LabError(f'no IPv4 GID:\n{listing}')
 
     def logs(self):
-        return ''.join(f'-- uroced of {end.name}\n{end.said()}\n{end.counters()}\n' for end in self.ends.values() if isinstance(end, Host))
+        return ''.join(f'-- uroced of {end.name}\n{end.logs()}\n' for end in self.ends.values() if not isinstance(end, Kernel))

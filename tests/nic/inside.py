@@ -184,16 +184,52 @@ def noiommu(run):
         fact('noiommu', 'verify, perftest')
 
 
-PARTS = {part.__name__: part for part in (few, jumbo, soft_few, soft_roce, queues, noiommu)}
+def near(run):
+    """The first of two virtual machines: a host of uroce whose programs speak with those of the other one."""
+    mtu = run.nic.mtu
+    server = run.host('h1', 1, mtu, service=True)
+    run.step('the TCP network', hosts.join_network, run.build, 'near', hosts.NEAR)
+    client = hosts.Far('h2', 2, run.build)
+    if not run.step('the other machine serves', client.wait):
+        return
+    run.ends.append(client)
+    lab = hosts.Lab(run.build, server, client, hosts.NEAR)
+    run.step('verify', programs.verify, lab, roce_mtu(mtu))
+    for command in ('ib_write_bw -n 300', 'ib_read_bw -n 200', 'ib_send_lat -n 200', 'ib_send_lat -e -n 50', 'ib_atomic_bw -n 100', 'ib_send_bw -c UD -n 100'):
+        run.step(command, programs.perftest, lab, command)
+    run.step('rping', programs.rping, lab)
+    run.step('rstream', programs.rstream, lab)
+    run.step('ucx_perftest', programs.ucx, lab)
+    with_mpi = os.path.exists(programs.mpi_program(run.build))
+    if with_mpi:
+        run.step('OpenMPI', programs.mpi, lab)
+    if not run.failed:
+        fact('two', 'verify, perftest, rping, rstream, UCX' + (', OpenMPI' if with_mpi else ''))
+
+
+def far(run):
+    """The second one: it does what the first one asks for."""
+    run.host('h2', 2, run.nic.mtu)
+    run.step('the TCP network', hosts.join_network, run.build, 'far', hosts.FAR)
+    with subprocess.Popen([hosts.agent(run.build), 'serve', str(hosts.AGENT_PORT)], stdin=subprocess.DEVNULL) as agent:
+        while agent.poll() is None and not os.path.exists(hosts.DONE):
+            time.sleep(0.2)
+        agent.kill()
+
+
+PARTS = {part.__name__: part for part in (few, jumbo, soft_few, soft_roce, queues, noiommu, near, far)}
+# The numbers of the NICs that a part's machine has, if not all.
+HAS = {'near': (0,), 'far': (1,)}
 
 
 def main():
     build, modules, nic, *parts = sys.argv[1:]
     sys.stderr = sys.stdout
     noiommu = 'noiommu' in parts
+    addresses = [nics.ADDRESSES[number] for number in HAS.get(parts[0], range(len(nics.ADDRESSES)))]
     first = Run('vfio-pci', build, nics.NICS[nic])
     if not (first.step("the kernel's modules", hosts.install_modules, modules) and first.step('user', hosts.add_user)
-            and first.step('dpdk-devbind.py', hosts.bind, nics.ADDRESSES, noiommu)):
+            and first.step('dpdk-devbind.py', hosts.bind, addresses, noiommu)):
         return
     for part in parts:
         run = Run(part, build, nics.NICS[nic])

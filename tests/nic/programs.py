@@ -14,7 +14,6 @@ from uroce_lab import pairs  # noqa: E402
 
 SECONDS = 90
 LISTEN_SECONDS = 30
-TCP = '127.0.0.1'
 PORT = 18515
 CM_PORT = 7471
 MPI_SECONDS = 240
@@ -63,7 +62,7 @@ def soft_roce_cells(lab, mtu):
         f.writelines(cell.line() + '\n' for cell in chosen)
     peer = os.path.join(lab.build, 'tests/interop/interop_peer')
     addresses = {host: (lab.device(host), lab.ipv4(host), lab.ipv6(host)) for host in lab.ends}
-    pair = over_tcp(lab, [peer, 'lead', *addresses['h1'], str(PORT), path], [peer, 'follow', *addresses['h2'], TCP, str(PORT)], 2 * SECONDS)
+    pair = over_tcp(lab, [peer, 'lead', *addresses['h1'], str(PORT), path], [peer, 'follow', *addresses['h2'], lab.tcp, str(PORT)], 2 * SECONDS)
     text, _ = outputs(lab, pair)
     results = [line.split('\t') for line in text.splitlines() if line.count('\t') == 2]
     wrong = [f'{cell.name}: {problem}' for cell, (_, _, problem) in zip(chosen, results) if problem != 'ok']
@@ -81,7 +80,7 @@ def verify(lab, mtu, qps=4, rounds=4):
     """Every byte of every operation, in both directions at once."""
     path = os.path.join(lab.build, 'tests/verbs/verify')
     server, client = ([path, *device_words(lab, host), '-m', str(mtu), '-q', str(qps), '-n', str(rounds), '-u', '16'] for host in lab.ends)
-    for text in outputs(lab, over_tcp(lab, server, [*client, TCP])):
+    for text in outputs(lab, over_tcp(lab, server, [*client, lab.tcp])):
         if 'were right' not in text:
             raise Failed(f'verify: {text}')
 
@@ -90,7 +89,7 @@ def perftest(lab, command):
     name, *options = command.split()
     server, client = ([name, *device_words(lab, host), '-F', *options] for host in lab.ends)
     for _ in range(pairs.CLOCK_TRIES):
-        pair = over_tcp(lab, server, [*client, TCP])
+        pair = over_tcp(lab, server, [*client, lab.tcp])
         if not pairs.clock_failed(pair.server, pair.client):
             break
     _, text = outputs(lab, pair)
@@ -135,7 +134,7 @@ def rstream(lab):
 def ucx(lab):
     env = ['env', 'UCX_TLS=rc', f'UCX_NET_DEVICES={pairs.DEVICE}:1']
     words = ['ucx_perftest', '-t', 'tag_bw', '-s', '100000', '-n', '50', '-w', '5', '-p', str(PORT)]
-    _, text = outputs(lab, over_tcp(lab, env + words, [*env, *words, TCP]))
+    _, text = outputs(lab, over_tcp(lab, env + words, [*env, *words, lab.tcp]))
     if 'Final:' not in text:
         raise Failed(f'ucx_perftest:\n{text}')
 
@@ -149,15 +148,22 @@ def mpi(lab):
     """OpenMPI over UCX, a process on each NIC; they compare every byte (tests/verbs/mpi.c). Without shared memory between them they have only the wire."""
     words = ['mpirun', '--allow-run-as-root', '--oversubscribe', '--mca', 'pml', 'ucx', '--mca', 'osc', 'ucx', '-x', f'UCX_NET_DEVICES={pairs.DEVICE}:1',
              '-x', 'UCX_TLS=rc,self']
-    for number, host in enumerate(lab.ends):
-        words += [*([':'] if number else []), '-n', '1', *lab.command(host, mpi_program(lab.build))]
-    before = [sent(end) for end in lab.ends.values()]
-    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=MPI_SECONDS, check=False)
-    packets = [sent(end) - was for end, was in zip(lab.ends.values(), before)]
-    if done.returncode or 'all right' not in done.stdout or min(packets) < MPI_MIN_PACKETS:
-        raise Failed(f'mpirun: status {done.returncode}, packets {packets}\n{done.stdout}{lab.logs()}')
-    return f'{packets} packets'
+    apps = [['-n', '1', *lab.command(host, mpi_program(lab.build))] for host in lab.ends]
+    far = lab.ends['h2'] if isinstance(lab.ends['h2'], hosts.Far) else None
+    if far:
+        words += ['--mca', 'plm', 'rsh', '--mca', 'plm_rsh_agent', hosts.REMOTE_SHELL, '--mca', 'oob_tcp_if_include', hosts.kernel_netdev()]
+        apps = [['-n', '1', '--host', hosts.NEAR, *lab.command('h1', mpi_program(lab.build))],
+                ['-n', '1', '--host', hosts.FAR, *far.program_there(mpi_program(lab.build))]]
+    before = packets(lab)
+    done = subprocess.run([*words, *apps[0], ':', *apps[1]], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=MPI_SECONDS, check=False)
+    passed = [now - was for now, was in zip(packets(lab), before)]
+    if done.returncode or 'all right' not in done.stdout or min(passed) < MPI_MIN_PACKETS:
+        raise Failed(f'mpirun: status {done.returncode}, packets {passed}\n{done.stdout}{lab.logs()}')
+    return f'{passed} packets'
 
 
-def sent(end):
-    return end.ask('/uroce/engine,0')['load']['tx_packets']
+def packets(lab):
+    """@return how many packets h1 has sent and h2 has sent, those that h1 has received if h2 is another machine's"""
+    load = {host: end.ask('/uroce/engine,0')['load'] for host, end in lab.ends.items() if isinstance(end, hosts.Host)}
+    return [load['h1']['tx_packets'], load['h2']['tx_packets'] if 'h2' in load else load['h1']['rx_packets']]

@@ -9,7 +9,8 @@ BEGIN, END = '<!-- begin: written by tests/nic/run --all --write -->', '<!-- end
 NOT_TRIED = 'not tried'
 # What a run tells about a NIC, and the head of its column.
 COLUMNS = {'device': "QEMU's device", 'pmd': "DPDK's driver", 'mtu': 'RoCE MTU', 'queues': 'engines', 'interrupts': 'RX interrupts', 'link': 'link events',
-           'uroce': 'with another uroce', 'soft_roce': 'with Soft-RoCE', 'noiommu': 'without IOMMU'}
+           'uroce': 'with another uroce', 'soft_roce': 'with Soft-RoCE', 'noiommu': 'without IOMMU',
+           'two': 'between two machines'}
 
 
 class NoTable(Exception):

@@ -22,7 +22,11 @@ enum {
 	CLOSER_MAX_THREADS = 32,
 	CLOSER_USER_THREADS = 2,
 	CLOSER_USER_PENDING = 16,
+#ifdef UROCE_TSAN
+	CLOSER_STACK_BYTES = 2 << 20, /**< ThreadSanitizer's own data for each thread is there, too */
+#else
 	CLOSER_STACK_BYTES = 256 << 10, /**< more than PTHREAD_STACK_MIN on any machine; only what is used has pages */
+#endif
 	CLOSER_SO_PASSRIGHTS = 83, /**< Linux 6.16, include/uapi/asm-generic/socket.h; newer than Debian 12's headers */
 };
 

@@ -187,6 +187,12 @@ net_port_link_read(struct net_port *p)
 	enum kernel_link_event ev = links_read(p->priv->kernel->links, p->ifindex, &addrs);
 	uint32_t bits = events[ev] | (addrs ? PORT_EV_ADDRS : 0);
 
+	/*
+	 * The kernel says at once that an interface is up, but counts its link as up only when it looks at carriers, at most once a second. A QP
+	 * that has nothing but a retransmission to send can't wait for that: the interface may go down again before.
+	 */
+	if ((events[ev] & PORT_EV_LINK) && !p->priv->pmd.xdp)
+		wake_sending(p);
 	if (bits != 0)
 		events_put(p, bits);
 }

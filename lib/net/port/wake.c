@@ -134,9 +134,9 @@ wake_sending(const struct net_port *p)
 
 		/*
 		 * That the interface went down is an error of the socket, which its next sendto() returns instead of sending what is in
-		 * the ring. Reading the error clears it.
+		 * the ring. Reading the error clears it. If an engine's sendto() had it, what that should have sent is still there.
 		 */
-		if (fd >= 0 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error != 0)
+		if (fd >= 0 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0)
 			send(fd, NULL, 0, MSG_DONTWAIT | MSG_NOSIGNAL);
 	}
 }

@@ -31,7 +31,7 @@ void wake_begin(const struct net_port *p, struct wake_seen *seen);
 int wake_find(struct net_port *p, const struct wake_seen *seen);
 /** The port has started again, no engine uses it: find the descriptors of its new queues. */
 void wake_again(struct net_port *p);
-/** net_af_packet: have the port's sockets send again. */
+/** net_af_packet: have the port's sockets send what they kept while the interface was down, if it is up. */
 void wake_sending(const struct net_port *p);
 /** Find this process's sockets of a domain (AF_PACKET, AF_XDP), in ascending order. @return their number. */
 unsigned int wake_sockets(int domain, int *fds, unsigned int max);

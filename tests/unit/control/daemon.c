@@ -22,6 +22,7 @@
 #include <rte_mbuf.h>
 #include <rte_ring.h>
 
+#include "base/tsan.h"
 #include "control/core/closer_priv.h"
 #include "daemon.h"
 #include "uroce/stack.h"
@@ -33,17 +34,30 @@ static struct rte_ring *to_daemon, *from_daemon;
 static struct uroce *stack;
 static struct sigaction sigbus_action;
 
-static int
-run_engine(void *arg)
+/* For ThreadSanitizer (base/tsan.h), which doesn't see how EAL tells that a core's function has ended. */
+static char cores;
+
+int
+daemon_run_engine(void *arg)
 {
-	return uroce_engine_run(arg, rte_lcore_id() - 1);
+	int rc = uroce_engine_run(arg, rte_lcore_id() - 1);
+
+	tsan_release(&cores);
+	return rc;
+}
+
+void
+daemon_wait_engines(void)
+{
+	rte_eal_mp_wait_lcore();
+	tsan_acquire(&cores);
 }
 
 static void
 run_engines(void)
 {
 	for (unsigned int i = 0; i < daemon_engines; i++)
-		assert_int_equal(rte_eal_remote_launch(run_engine, stack, i + 1), 0);
+		assert_int_equal(rte_eal_remote_launch(daemon_run_engine, stack, i + 1), 0);
 }
 
 static void
@@ -51,7 +65,7 @@ stop_engines(void)
 {
 	for (unsigned int i = 0; i < daemon_engines; i++)
 		uroce_engine_stop(stack, i);
-	rte_eal_mp_wait_lcore();
+	daemon_wait_engines();
 }
 
 static void
@@ -70,10 +84,13 @@ start_eal(const char *program)
 			 "error",
 			 "--file-prefix",
 			 prefix,
-			 NULL };
+#ifdef UROCE_TSAN
+			 "--mbuf-pool-ops-name=tsan", /* tests/sanitize/pool.c */
+#endif
+	};
 
 	snprintf(prefix, sizeof(prefix), "uroce-test-%d", (int)getpid());
-	assert_true(rte_eal_init(12, argv) >= 0);
+	assert_true(rte_eal_init(sizeof(argv) / sizeof(argv[0]), argv) >= 0);
 }
 
 /** The port's two ends are the test's. */

@@ -38,6 +38,10 @@ int daemon_tests(const struct CMUnitTest *tests, size_t n, uint32_t max_sessions
 void daemon_start(const char *program, uint32_t max_sessions, uint32_t max_qp);
 void daemon_stop(void);
 const char *daemon_socket(void);
+/** For rte_eal_remote_launch(): run an engine of a stack, that of the core before this one. @return its status. */
+int daemon_run_engine(void *stack);
+/** Wait until cores whose engines were stopped have ended. */
+void daemon_wait_engines(void);
 /** Stop serving and running the engine, as a daemon does that hands its programs to another one; and go on. */
 struct uroce *daemon_hold(void);
 void daemon_go_on(void);

@@ -82,12 +82,6 @@ second_save(struct uroce *from, struct stream_out *o, uint32_t sessions, uint32_
 	assert_false(o->failed);
 }
 
-static int
-run_engine(void *arg)
-{
-	return uroce_engine_run(second, rte_lcore_id() - 1);
-}
-
 void
 second_read(struct second_stream *s, uint32_t sessions, uint32_t qps)
 {
@@ -104,7 +98,7 @@ second_start(struct second_stream *s)
 	second = second_make(&s->in);
 	stream_done(&s->in);
 	for (unsigned int i = 0; i < daemon_engines; i++)
-		assert_int_equal(rte_eal_remote_launch(run_engine, NULL, i + 1), 0);
+		assert_int_equal(rte_eal_remote_launch(daemon_run_engine, second, i + 1), 0);
 	assert_int_equal(uroce_control_start(second, err), 0);
 }
 
@@ -121,7 +115,7 @@ second_end(struct second_stream *s)
 	uroce_control_stop(second);
 	for (unsigned int i = 0; i < daemon_engines; i++)
 		uroce_engine_stop(second, i);
-	rte_eal_mp_wait_lcore();
+	daemon_wait_engines();
 	/* The socket is the first one's, which ends it. */
 	second->bound = false;
 	uroce_destroy(second);

@@ -355,11 +355,18 @@ port_says_what_it_is(void **state)
 }
 
 static void
+send_small(void)
+{
+	struct rte_mbuf *m = make_frame(60);
+
+	assert_int_equal(rte_eth_tx_burst(hosts.port->port_id, 0, &m, 1), 1);
+}
+
+static void
 link_goes_down_and_comes_back(void **state)
 {
 	uint64_t end = now_ns() +
 		       3 * SECOND_NS; /* the kernel tells of a carrier at most once a second (net/core/link_watch.c) */
-	struct rte_mbuf *m;
 	uint32_t bytes;
 
 	assert_int_equal(sh("ip link set veA down"), 0);
@@ -372,11 +379,44 @@ link_goes_down_and_comes_back(void **state)
 	assert_int_equal(port_receive(PACKETS, &bytes), PACKETS);
 	/* A packet socket's first call after that fails with ENETDOWN, which the PMD hides; its frame goes out with the
 	 * next. */
-	for (int i = 0; i < 2; i++) {
-		m = make_frame(60);
-		assert_int_equal(rte_eth_tx_burst(hosts.port->port_id, 0, &m, 1), 1);
-	}
+	for (int i = 0; i < 2; i++)
+		send_small();
 	port_sends_up_to_its_largest_roce_frame(state);
+}
+
+/**
+ * As an engine sends, the kernel reports and the control thread listens, in any order. The kernel counts the link as up only later, up to a second (above),
+ * and by then the interface may have been down again.
+ */
+static void
+frames_go_out_as_soon_as_the_interface_is_up_again(void **state)
+{
+	enum { WHILE_DOWN, BEFORE_THE_REPORT, AFTER_THE_REPORT, ORDERS, FLAPS = 4 };
+	struct sockaddr_storage ss;
+	socklen_t len = address(1, AF_INET, WIRE_UDP_PORT, &ss);
+	int fd = host_socket(1, AF_INET, SOCK_DGRAM, 0);
+	uint8_t data[64];
+
+	if (hosts.xdp) {
+		close(fd);
+		skip();
+	}
+	assert_int_equal(bind(fd, (struct sockaddr *)&ss, len), 0);
+	for (int i = 0; i < FLAPS * ORDERS; i++) {
+		assert_int_equal(sh("ip link set veA down"), 0);
+		if (i % ORDERS == WHILE_DOWN)
+			send_small();
+		net_port_link_read(hosts.port);
+		assert_int_equal(sh("ip link set veA up"), 0);
+		if (i % ORDERS == BEFORE_THE_REPORT)
+			send_small();
+		net_port_link_read(hosts.port);
+		if (i % ORDERS == AFTER_THE_REPORT)
+			send_small();
+		if (recv(fd, data, sizeof(data), 0) != 60 - WIRE_ETH_BYTES - WIRE_IPV4_BYTES - WIRE_UDP_BYTES)
+			fail_msg("flap %d: the frame is kept back", i);
+	}
+	close(fd);
 }
 
 /* ---- Opening and closing ---- */
@@ -546,6 +586,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(kernel_carries_tcp),
 		cmocka_unit_test(port_sends_up_to_its_largest_roce_frame),
 		cmocka_unit_test(link_goes_down_and_comes_back),
+		cmocka_unit_test(frames_go_out_as_soon_as_the_interface_is_up_again),
 		cmocka_unit_test(mtu_follows_the_interface_as_far_as_buffers_permit),
 		cmocka_unit_test(a_configured_mtu_is_an_upper_limit),
 		cmocka_unit_test(closed_port_leaves_nothing),
