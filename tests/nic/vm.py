@@ -41,7 +41,7 @@ IOMMU = ['-device', 'intel-iommu,intremap=on,caching-mode=on']
 def kernel_nic(tap):
     return ['-netdev', nics.tap(tap, 1) + ',vnet_hdr=off', '-device',
             f'virtio-net-pci,netdev=net{tap},mac=52:54:00:18:01:{tap:02x},addr={nics.KERNEL_SLOT:#x},rx_queue_size=1024,'
-            + ','.join(f'{name}=off' for name in guest.OFFLOADS)]
+            + ','.join(f'{name}=off' for name in guest.OFFLOADS + guest.FILTERS)]
 
 
 def start(kernel, folder, nic, build, parts, iommu=True):
