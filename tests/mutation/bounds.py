@@ -68,7 +68,7 @@ BOUNDS = {
     'touched[UROCE_MAX_ENGINES]': ('transport/transport.c', 'c->engine >= UROCE_MAX_ENGINES', 'c->engine > UROCE_MAX_ENGINES'),
     'ports[UROCE_MAX_PORTS]': ('transport/transport.c', 'c->nb_ports > UROCE_MAX_PORTS', 'c->nb_ports > UROCE_MAX_PORTS + 1'),
     'slots[TP_RX_BATCH]': ('transport/transport.c', 'RTE_MIN(n - done, tp->c.limits.rx_batch)', 'RTE_MIN(n - done, tp->c.limits.rx_batch + 1)'),
-    'the rest of a frame in several mbufs': ('transport/transport.c', 'rest > rte_pktmbuf_tailroom(m)', 'rest > rte_pktmbuf_tailroom(m) + 1u'),
+    'the rest of a frame in several mbufs': ('transport/core/tx.c', 'rest > rte_pktmbuf_tailroom(m)', 'rest > rte_pktmbuf_tailroom(m) + 1u'),
     'pkeys[UROCE_MAX_PKEYS]': ('transport/core/qp_state.c', 'a->pkey_index < UROCE_MAX_PKEYS', 'a->pkey_index <= UROCE_MAX_PKEYS'),
     'pkeys[UROCE_MAX_PKEYS] of an alternate path': ('transport/core/qp_state.c', 'a->alt_pkey_index >= UROCE_MAX_PKEYS', 'a->alt_pkey_index > UROCE_MAX_PKEYS'),
     'pkeys[UROCE_MAX_PKEYS], searched for a MAD': ('transport/svc/gsi.c', 'i < UROCE_MAX_PKEYS', 'i <= UROCE_MAX_PKEYS'),
