@@ -23,6 +23,7 @@ from guest import quote  # noqa: E402
 from uroced import READY_SECONDS, Uroced  # noqa: E402
 
 HUGEPAGES = 512
+NOIOMMU = '/sys/module/vfio/parameters/enable_unsafe_noiommu_mode'
 USER = 'uroce'
 UNIT = os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../config/uroced.service.in')
 KERNEL_INDEX = 9
@@ -70,6 +71,12 @@ def add_user():
     run('useradd', '--system', '--user-group', '--no-create-home', USER)
 
 
+def has_noiommu():
+    """@return whether this kernel's vfio works without an IOMMU (CONFIG_VFIO_NOIOMMU)"""
+    run('modprobe', 'vfio')
+    return os.path.exists(NOIOMMU)
+
+
 def bind(addresses, noiommu=False):
     """Reserve hugepages and give the NICs to vfio-pci."""
     write('/proc/sys/vm/nr_hugepages', str(HUGEPAGES))
@@ -79,7 +86,7 @@ def bind(addresses, noiommu=False):
     run('mount', '-t', 'hugetlbfs', 'none', '/dev/hugepages')       # systemd does that
     run('modprobe', 'vfio-pci')
     if noiommu:
-        write('/sys/module/vfio/parameters/enable_unsafe_noiommu_mode', '1')
+        write(NOIOMMU, '1')
     run('dpdk-devbind.py', '--bind', 'vfio-pci', *addresses)
     for address in addresses:
         driver = os.path.basename(os.path.realpath(f'/sys/bus/pci/devices/{address}/driver'))

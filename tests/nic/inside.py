@@ -228,8 +228,13 @@ def main():
     noiommu = 'noiommu' in parts
     addresses = [nics.ADDRESSES[number] for number in HAS.get(parts[0], range(len(nics.ADDRESSES)))]
     first = Run('vfio-pci', build, nics.NICS[nic])
-    if not (first.step("the kernel's modules", hosts.install_modules, modules) and first.step('user', hosts.add_user)
-            and first.step('dpdk-devbind.py', hosts.bind, addresses, noiommu)):
+    if not (first.step("the kernel's modules", hosts.install_modules, modules) and first.step('user', hosts.add_user)):
+        return
+    if noiommu and not hosts.has_noiommu():
+        fact('noiommu', "Debian's kernel can't")
+        tell(end=True)
+        return
+    if not first.step('dpdk-devbind.py', hosts.bind, addresses, noiommu):
         return
     for part in parts:
         run = Run(part, build, nics.NICS[nic])
