@@ -229,9 +229,11 @@ class Veth(Flap):
             flapping.join()
         for host in ('h1', 'h2'):
             self.wait(self.link_is, host, 'up')
+        # Both are looked at before one is killed, which ends the other.
         for side in pingpong:
             if self.longest_ever <= LONGEST_DOWN_SECONDS:
                 self.assertIsNone(side.child.poll(), side.report() + self.lab.logs())
+        for side in pingpong:
             side.kill()
         downs = self.port('h1')['link_downs']
         print(f'{counted[0]} flaps, h1 saw {downs}, h2 {self.port("h2")["link_downs"]}; {rounds} runs of verify, {whole} to the end', flush=True)
