@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """up, run, status, down."""
 
-import contextlib
 import json
 import os
 import signal
@@ -16,22 +15,11 @@ HOSTS_MAX = 32
 CPUS_PER_HOST = 2           # an engine and a program each poll
 ENGINES_MAX = 16
 HUGEPAGES_RINGS = 32        # per host, of 2 MiB, for the queues of programs; EAL's come on top
-INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LIB = os.path.join(places.SCRIPTS, 'lib.sh')
 
 
 def note(text):
     print(f'uroce-lab: {text}', file=sys.stderr)
-
-
-@contextlib.contextmanager
-def uninterrupted():
-    """Signals that end the program are blocked until the end of the block."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def lib(function, *args):
@@ -40,7 +28,7 @@ def lib(function, *args):
     It holds the lock as well, so that nobody else begins before.
     @return (status, what it said)
     """
-    with uninterrupted():
+    with wires.uninterrupted():
         done = subprocess.run(['bash', '-c', '. "$0"; "$@"', LIB, function, *map(str, args)], stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
                               start_new_session=True, pass_fds=held_locks())
@@ -114,20 +102,20 @@ def up(options):
     lab = plan(state, options)
     children = {}
     # Only build_up() may be interrupted: before it there is nothing to tear down, after it the lab is up.
-    with lock(), uninterrupted():
+    with lock(), wires.uninterrupted():
         state.create(lab)
         try:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTS)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, wires.INTERRUPTS)
             try:
                 build_up(state, children)
             finally:
-                signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
+                signal.pthread_sigmask(signal.SIG_BLOCK, wires.INTERRUPTS)
         except BaseException:
             for problem in tear_down(state, children):
                 note(problem)
             raise
         # The lab is up: an interrupt that came after that is ignored.
-        for number in INTERRUPTS:
+        for number in wires.INTERRUPTS:
             signal.signal(number, signal.SIG_IGN)
         print_status(state.data)
 
@@ -146,7 +134,7 @@ def build_up(state, children):
             make_hugepages(state)
     # One after the other: the connecting end of a memif does not start before the listening one.
     for host in lab['hosts']:
-        with uninterrupted():
+        with wires.uninterrupted():
             shared = lab['one_process'] and children.get(lab['hosts'][0]['name'])
             children[host['name']] = shared or daemon.start(lab, host)
         daemon.wait_ready(host, children[host['name']])

@@ -10,8 +10,9 @@ import socket
 import time
 
 from . import LabError, daemon, telemetry
-from .lab import hosts_of, lib, note, ring_hugepages, spare_huge_file, uninterrupted
+from .lab import hosts_of, lib, note, ring_hugepages, spare_huge_file
 from .state import Process, State, lock
+from .wires import uninterrupted
 
 SECONDS = 60                # EAL start on a busy machine
 END_SECONDS = 5

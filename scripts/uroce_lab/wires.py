@@ -10,13 +10,16 @@ veth    As root. roce0 in each host's namespace; two hosts are the ends of one p
         addresses.
 """
 
+import contextlib
 import math
 import os
+import signal
 import subprocess
 
 from . import LabError
 from .state import held_locks
 
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ETHER_OVERHEAD = 18         # Ethernet header and one VLAN tag
 MEMIF_ALIGN = 128
 PACKET_OVERHEAD = 66        # struct tpacket2_hdr and struct sockaddr_ll before the frame, aligned
@@ -33,11 +36,25 @@ MTU_MAX = {'memif': 9000, 'af_packet': 9000, 'af_xdp': 3400}
 MTU_MIN = 1280              # IPv6's
 
 
-def run(*args):
-    """Run a set-up command; if it fails, what it printed is the error. If we are killed it ends before others may begin."""
+@contextlib.contextmanager
+def uninterrupted():
+    """Signals that end the program are blocked until the end of the block."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
     try:
-        done = subprocess.run(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, check=False, pass_fds=held_locks())
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def run(*args):
+    """
+    Run a set-up command; if it fails, what it printed is the error. If we are killed it ends before others may begin, and an interrupt waits for its end: otherwise
+    it might make something when all has been removed.
+    """
+    try:
+        with uninterrupted():
+            done = subprocess.run(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  text=True, check=False, pass_fds=held_locks())
     except FileNotFoundError:
         raise LabError(f'{args[0]} is not installed') from None
     if done.returncode:

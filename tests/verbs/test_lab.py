@@ -205,6 +205,22 @@ class Refusals(NothingStays):
                     self.assertEqual(traces(OTHER), [])
                     self.hugepages_are(pages)
 
+    @unittest.skipUnless(is_root(), 'only root makes namespaces')
+    def test_an_interrupted_up_waits_for_what_it_has_begun(self):
+        with tempfile.TemporaryDirectory() as folder:
+            begun, slow = os.path.join(folder, 'begun'), os.path.join(folder, 'ip')
+            with open(slow, 'w', encoding='utf-8') as f:
+                f.write(f'#!/bin/sh\ntouch {begun}\n(sleep 0.7; exec {shutil.which("ip")} "$@") &\nwait $!\n')
+            os.chmod(slow, 0o755)
+            up = subprocess.Popen([LAB, 'up', '--name', OTHER], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                  env={**os.environ, 'PATH': f'{folder}:{os.environ["PATH"]}'})
+            while not os.path.exists(begun) and up.poll() is None:
+                time.sleep(0.01)
+            up.send_signal(signal.SIGINT)
+            up.wait()
+            # What was begun would be through by then.
+            time.sleep(1)
+        self.assertEqual(traces(OTHER), [])
 
     @unittest.skipUnless(is_root(), 'only root has hugepages to reserve and namespaces to make')
     def test_down_waits_for_what_a_killed_up_has_begun(self):
