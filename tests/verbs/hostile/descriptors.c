@@ -34,12 +34,10 @@ main(int argc, char **argv)
 				pause();
 		}
 		if (rc != 0 || raw_call(sock, &q, fds, n, &r) != EINVAL) {
-			printf("session %u: status %d, %d\n", i, rc, rc == 0 ? r.status : 0);
+			printf("status %d\n", rc);
 			return 1;
 		}
 		close(sock);
-		/* A user is refused when a close() has taken a second. */
-		usleep(5000);
 	}
 	puts("descriptors that don't close were never refused");
 	return 1;
