@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/assert.h"
@@ -21,11 +20,7 @@ struct item {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct item *queue;
 static uint32_t nb_queued, room;
-static struct {
-	uid_t uid;
-	int fd;
-	uint64_t since_ms;
-} busy[CLOSER_MAX_THREADS]; /* threads that are inside close() */
+static uid_t busy[CLOSER_MAX_THREADS]; /* the users for whom threads are inside close() */
 static unsigned int nb_busy;
 
 /** A place for a thread. Its stack is ours: the C library keeps those that it made, one for each thread there ever was. */
@@ -37,22 +32,13 @@ static struct worker workers[CLOSER_MAX_THREADS];
 static char stacks[CLOSER_MAX_THREADS][CLOSER_STACK_BYTES] __attribute__((aligned(CLOSER_STACK_BYTES)));
 static unsigned int nb_threads; /* workers that run */
 
-static uint64_t
-now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 static unsigned int
 threads_of(uid_t uid)
 {
 	unsigned int n = 0;
 
 	for (unsigned int i = 0; i < nb_busy; i++)
-		n += busy[i].uid == uid;
+		n += busy[i] == uid;
 	return n;
 }
 
@@ -80,15 +66,13 @@ close_queued(void *arg)
 
 	pthread_mutex_lock(&lock);
 	while (take(&it)) {
-		busy[nb_busy].uid = it.uid;
-		busy[nb_busy].fd = it.fd;
-		busy[nb_busy++].since_ms = now_ms();
+		busy[nb_busy++] = it.uid;
 		pthread_mutex_unlock(&lock);
 		setsockopt(it.fd, SOL_SOCKET, SO_LINGER, &off, sizeof(off));
 		close(it.fd);
 		pthread_mutex_lock(&lock);
 		for (unsigned int i = 0; i < nb_busy; i++) {
-			if (busy[i].fd == it.fd) {
+			if (busy[i] == it.uid) {
 				busy[i] = busy[--nb_busy];
 				break;
 			}
@@ -203,20 +187,16 @@ closer_close_socket(int sock, uid_t uid)
 }
 
 unsigned int
-closer_stuck(uid_t uid)
+closer_pending_of(uid_t uid)
 {
-	uint64_t now = now_ms();
-	bool slow = false;
 	unsigned int n;
 
 	pthread_mutex_lock(&lock);
 	n = threads_of(uid);
 	for (uint32_t i = 0; i < nb_queued; i++)
 		n += queue[i].uid == uid;
-	for (unsigned int i = 0; i < nb_busy; i++)
-		slow |= busy[i].uid == uid && now - busy[i].since_ms >= CLOSER_STUCK_MS;
 	pthread_mutex_unlock(&lock);
-	return n >= CLOSER_USER_MOST || (n >= CLOSER_USER_PENDING && slow) ? n : 0;
+	return n;
 }
 
 unsigned int

@@ -4,9 +4,8 @@
  * Descriptors that programs send us: taking them from messages, and closing them on separate threads.
  *
  * close() may block for as long as the program wants: on a socket that lingers, or on the flush of a file whose FUSE
- * server doesn't answer. Of a program that follows the protocol they close its memory (/proc/PID/mem), which takes milliseconds if the program has ended: so many
- * descriptors wait for a moment when many programs of a user end together. A user whose descriptors don't close keeps CLOSER_USER_THREADS of the threads, and begins no
- * further session while CLOSER_USER_PENDING descriptors wait and a close() has taken CLOSER_STUCK_MS, or while CLOSER_USER_MOST wait.
+ * server doesn't answer. Programs that follow the protocol never cause work for these threads. A user whose descriptors
+ * don't close keeps CLOSER_USER_THREADS of them, and begins no further session while CLOSER_USER_PENDING descriptors wait.
  *
  * Owns: the descriptors waiting to be closed, and up to CLOSER_MAX_THREADS threads, which end when there is nothing to
  * do. Called by: lib/control. Thread: control.
@@ -23,8 +22,6 @@ enum {
 	CLOSER_MAX_THREADS = 32,
 	CLOSER_USER_THREADS = 2,
 	CLOSER_USER_PENDING = 16,
-	CLOSER_USER_MOST = 1024,
-	CLOSER_STUCK_MS = 1000,
 #ifdef UROCE_TSAN
 	CLOSER_STACK_BYTES = 2 << 20, /**< ThreadSanitizer's own data for each thread is there, too */
 #else
@@ -45,8 +42,8 @@ unsigned int closer_message_fds(struct msghdr *msg, int *fds);
 void closer_close(int fd, uid_t uid);
 /** Close a connected unix socket of SOCK_SEQPACKET, with the messages of @p uid that have not been received yet. */
 void closer_close_socket(int sock, uid_t uid);
-/** @return 0, or, if @p uid has too many descriptors that don't close, how many. */
-unsigned int closer_stuck(uid_t uid);
+/** @return number of descriptors of @p uid that aren't closed yet. */
+unsigned int closer_pending_of(uid_t uid);
 /** [any thread] @return number of descriptors that aren't closed yet. */
 unsigned int closer_pending(void);
 /**

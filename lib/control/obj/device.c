@@ -26,14 +26,14 @@ op_hello(struct session *s, struct request *r)
 {
 	const struct ctl_hello_req *q = &r->req->hello;
 	size_t i, n = strnlen(q->program, sizeof(q->program));
-	unsigned int stuck = closer_stuck(s->user->uid);
 
 	if (s->hello)
 		return req_fail(r, EINVAL, "HELLO was sent already");
 	if (n == sizeof(q->program))
 		return req_fail(r, EINVAL, "the program's name must end within %d bytes", CTL_NAME_BYTES);
-	if (stuck != 0)
-		return req_fail(r, EMFILE, "%u descriptors of this user can't be closed: their file systems or peers don't answer", stuck);
+	if (closer_pending_of(s->user->uid) >= CLOSER_USER_PENDING)
+		return req_fail(r, EMFILE, "%u descriptors of this user can't be closed: their file systems or peers don't answer",
+				closer_pending_of(s->user->uid));
 	memcpy(s->program, q->program, n + 1);
 	for (i = 0; i < n; i++) {
 		if (!isprint((unsigned char)s->program[i]))
