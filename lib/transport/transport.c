@@ -11,9 +11,9 @@
 #include "transport/core/held_priv.h"
 #include "transport/core/invariants_priv.h"
 #include "transport/core/mcast_priv.h"
+#include "transport/core/meter_priv.h"
 #include "transport/core/qp_table_priv.h"
 #include "transport/core/reorder_priv.h"
-#include "transport/core/meter_priv.h"
 #include "transport/core/rx_wait_priv.h"
 #include "transport/core/sched_priv.h"
 #include "transport/core/share_priv.h"
@@ -572,7 +572,7 @@ rx_local(struct transport *tp)
 		struct qp *qp = qp_table_get(tp->c.sh.qps, l->p.bth.dqpn);
 
 		if (meter_runs(tp))
-			meter_to(tp, &m, qp != NULL ? qp->share : NULL);
+			meter_to(tp, &m, qp != NULL && qp_transport(qp) == tp ? qp->share : NULL);
 		tp->counters.rx_packets++;
 		tp->counters.rx_bytes += l->bytes;
 		if (likely(qp != NULL && qp_transport(qp) == tp))

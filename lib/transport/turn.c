@@ -94,7 +94,8 @@ run_qp(struct transport *tp, struct qp *qp, uint32_t budget)
 /* ---- Accounting ---- */
 /* What the transport had sent before a QP ran. */
 struct sent_before {
-	uint64_t bytes, packets, paid, ticks;
+	uint64_t bytes, packets, paid;
+	uint64_t ticks; /* 0: time isn't measured */
 	uint32_t wqes;
 };
 
@@ -114,7 +115,8 @@ charge_sent(struct transport *tp, struct qp *qp, const struct sent_before *b)
 			TP_COST_LOOK + RTE_MIN(s->nb_active / 2, (uint32_t)TP_COLD_PAIRS) * TP_COST_COLD;
 
 	qp->sched.deficit -= (int32_t)cost;
-	if (meter_runs(tp)) {
+	/* Not if a waiting packet was the first to show that others receive, too: then it is measured from the next QP on. */
+	if (unlikely(b->ticks != 0)) {
 		cost = meter_cost(tp, b->ticks, rte_rdtsc());
 		if (qp->path.detour)
 			meter_advance(tp, s, bytes, packets);
@@ -314,7 +316,7 @@ run_fresh(struct transport *tp, struct turn *t)
 	t->looks += tp->c.limits.turn_qps / 2u;
 }
 
-/* Serve the others by turns. A brief turn is over when each had its turn. */
+/* Serve the others by turns. A brief turn is over when each had its turn, if somebody has sent something. */
 static void
 run_backlog(struct transport *tp, struct turn *t)
 {

@@ -205,17 +205,23 @@ class Refusals(NothingStays):
                     self.assertEqual(traces(OTHER), [])
                     self.hugepages_are(pages)
 
+    @staticmethod
+    def up_with(folder, program, script):
+        """@return an `uroce-lab up' that has just begun to run this script in the place of a program"""
+        begun, slow = os.path.join(folder, 'begun'), os.path.join(folder, program)
+        with open(slow, 'w', encoding='utf-8') as f:
+            f.write(f'#!/bin/sh\ntouch {begun}\n{script}')
+        os.chmod(slow, 0o755)
+        up = subprocess.Popen([LAB, 'up', '--name', OTHER], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              env={**os.environ, 'PATH': f'{folder}:{os.environ["PATH"]}'})
+        while not os.path.exists(begun) and up.poll() is None:
+            time.sleep(0.01)
+        return up
+
     @unittest.skipUnless(is_root(), 'only root makes namespaces')
     def test_an_interrupted_up_waits_for_what_it_has_begun(self):
         with tempfile.TemporaryDirectory() as folder:
-            begun, slow = os.path.join(folder, 'begun'), os.path.join(folder, 'ip')
-            with open(slow, 'w', encoding='utf-8') as f:
-                f.write(f'#!/bin/sh\ntouch {begun}\n(sleep 0.7; exec {shutil.which("ip")} "$@") &\nwait $!\n')
-            os.chmod(slow, 0o755)
-            up = subprocess.Popen([LAB, 'up', '--name', OTHER], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                  env={**os.environ, 'PATH': f'{folder}:{os.environ["PATH"]}'})
-            while not os.path.exists(begun) and up.poll() is None:
-                time.sleep(0.01)
+            up = self.up_with(folder, 'ip', f'(sleep 0.7; exec {shutil.which("ip")} "$@") &\nwait $!\n')
             up.send_signal(signal.SIGINT)
             up.wait()
             # What was begun would be through by then.
@@ -227,14 +233,8 @@ class Refusals(NothingStays):
         pages = hugepages()
         for program in ('unshare', 'ip'):
             with self.subTest(program=program), tempfile.TemporaryDirectory() as folder:
-                begun, ended, slow = (os.path.join(folder, name) for name in ('begun', 'ended', program))
-                with open(slow, 'w', encoding='utf-8') as f:
-                    f.write(f'#!/bin/sh\ntouch {begun}\nsleep 1\n{shutil.which(program)} "$@"\nstatus=$?\ntouch {ended}\nexit $status\n')
-                os.chmod(slow, 0o755)
-                up = subprocess.Popen([LAB, 'up', '--name', OTHER], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                      env={**os.environ, 'PATH': f'{folder}:{os.environ["PATH"]}'})
-                while not os.path.exists(begun) and up.poll() is None:
-                    time.sleep(0.01)
+                ended = os.path.join(folder, 'ended')
+                up = self.up_with(folder, program, f'sleep 1\n{shutil.which(program)} "$@"\nstatus=$?\ntouch {ended}\nexit $status\n')
                 up.kill()
                 up.wait()
                 self.assertEqual(lab_command('down', '--name', OTHER).returncode, 0)

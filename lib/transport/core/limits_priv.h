@@ -39,8 +39,8 @@ enum {
 	TP_CALLED_NS = 1000000,     /**< and after a request of the control thread */
 	TP_QP_QUANTUM = 98304,      /**< what a QP may use before it is the turn of the others of its share */
 	TP_COST_PER_NS = 5,         /**< if time is measured */
-	TP_COST_REFERENCE = 64,    /**< a packet by reference until its time has been measured, */
-	TP_REFERENCE_BYTES = 16,     /**< and so many of its bytes cost 1 */
+	TP_COST_REFERENCE = 64,     /**< a packet by reference until its time has been measured, */
+	TP_REFERENCE_BYTES = 16,    /**< and so many of its bytes cost 1 */
 	TP_TICK_SHIFT = 16,
 	TP_METER_MAX = 1 << 17,     /**< what is done without a break costs no more: the kernel may have interrupted it */
 	TP_METER_NS = 1000000,      /**< for so long time is measured after two shares have wanted something */

@@ -5,8 +5,8 @@
  *
  * What a message takes differs by a factor of ten with what is in the CPU's caches, by which way it goes, and between machines, so no table of costs is fair. The CPU's clock is:
  * it is read whenever the engine begins to work for another share. A share that has the engine to itself owes nothing, so nothing is measured then,
- * and costs are calculated from bytes, packets and WQEs. They always are in transports whose clock is simulated (transport_config.metered), and always for
- * the turns that the QPs of a share take.
+ * and costs are calculated from bytes, packets and WQEs. So they are, at any time, in a transport without transport_config.metered, as in the simulator, and for the
+ * order in which the QPs of a share take turns.
  *
  * Called on the engine's thread.
  */
@@ -47,7 +47,7 @@ meter_cost(const struct transport *tp, uint64_t since, uint64_t now)
 	return (uint32_t)RTE_MIN(cost, (uint64_t)TP_METER_MAX);
 }
 
-/** @p s pays in advance for what goes by reference, since that is delivered when the turns of all shares are over. */
+/** @p s pays in advance for what stays on this host, since that is delivered when the turns of all shares are over. */
 static inline void
 meter_advance(const struct transport *tp, struct share *s, uint64_t bytes, uint64_t packets)
 {

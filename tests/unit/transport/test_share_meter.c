@@ -3,6 +3,7 @@
 #include "share_rig.h"
 #include "transport/core/local_priv.h"
 #include "transport/core/meter_priv.h"
+#include "transport/rx_priv.h"
 
 enum { METER_TURNS = TP_METER_NS / STEP_NS + 1, BY_BYTES = BIG + 100 + TP_COST_PACKET + TP_COST_WQE + TP_COST_LOOK };
 
@@ -192,6 +193,32 @@ what_goes_by_reference_is_paid_in_advance(void **state)
 	bench_down(&b);
 }
 
+/* It has moved since the packet was built: its share is another engine's. */
+static void
+a_QP_of_another_engine_pays_nothing(void **state)
+{
+	const struct wire_bth bth = { .opcode = WIRE_OP_WRITE_ONLY };
+	struct tp_local *l;
+	struct flood *f;
+	struct bench b;
+	struct qp *qp;
+
+	metered_up(&b);
+	b.tp->locals = calloc(1, sizeof(*b.tp->locals));
+	f = add_pausing(&b);
+	qp = f->ends[0]->qp;
+	b.tp->meter_until_ns = UINT64_MAX;
+	l = local_begin(b.tp, &qp->path.tmpl);
+	assert_non_null(l);
+	local_add(b.tp, l, &qp->path.tmpl, 0, &wire_opcodes[bth.opcode], &(struct wire_bth){ .opcode = bth.opcode, .dqpn = qp->qpn }, 0, 0);
+	qp->tp = b.p->h[1].tp;
+	rx_local(b.tp);
+	qp->tp = b.tp;
+	assert_int_equal(b.tp->counters.rx_unknown_qp, 1);
+	assert_int_equal(look(&b, f).stats.cost, 0);
+	bench_down(&b);
+}
+
 int
 main(void)
 {
@@ -202,6 +229,7 @@ main(void)
 		cmocka_unit_test(time_is_shared_by_weight),
 		cmocka_unit_test(a_READ_is_not_paid_when_it_is_asked_for),
 		cmocka_unit_test(what_goes_by_reference_is_paid_in_advance),
+		cmocka_unit_test(a_QP_of_another_engine_pays_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, pair_group_setup, pair_group_teardown);

@@ -422,6 +422,36 @@ who_receives_pays_for_the_time(void **state)
 	bench_down(&b);
 }
 
+/* Nothing is measured yet when the turn begins in which a waiting packet shows that there are others. */
+static void
+a_turn_in_which_measuring_begins_is_paid_by_bytes(void **state)
+{
+	struct target t[2];
+	struct flood *f;
+	struct bench b;
+	uint64_t before;
+
+	bench_up(&b);
+	for (int i = 0; i < 2; i++)
+		target_up(&b, &t[i], UROCE_QPT_UC, &(struct share_params){ 0 });
+	f = flood_add(&b, 1, BIG, &(struct share_params){ 0 });
+	f->pauses = true;
+	post(&b, f->ends[0], BIG);
+	bench_turn(&b);
+	peer_sends(&b, &t[0], UROCE_WR_RDMA_WRITE, AT_ONCE, BIG);
+	peer_sends(&b, &t[1], UROCE_WR_RDMA_WRITE, 1, BIG);
+	assert_true(waiting(&b) > 0);
+	b.tp->tick_cost = (uint64_t)TP_METER_MAX << TP_TICK_SHIFT;
+	assert_false(transport_rest(b.tp));
+	before = view(&b, t[0].share).stats.cost;
+	bench_turn(&b);
+	assert_true(b.tp->meter_until_ns > b.p->now);
+	assert_in_range(view(&b, t[0].share).stats.cost - before, 1, TP_METER_MAX - 1);
+	for (int i = 0; i < 2; i++)
+		target_down(&b, &t[i]);
+	bench_down(&b);
+}
+
 /* Whatever a program does with its QP comes after what it has received. */
 static void
 a_modify_comes_after_what_was_received(void **state)
@@ -531,6 +561,7 @@ main(void)
 		cmocka_unit_test(what_has_no_room_to_wait_is_executed_in_order),
 		cmocka_unit_test(with_an_empty_pool_nothing_waits),
 		cmocka_unit_test(who_receives_pays_for_the_time),
+		cmocka_unit_test(a_turn_in_which_measuring_begins_is_paid_by_bytes),
 		cmocka_unit_test(a_modify_comes_after_what_was_received),
 		cmocka_unit_test(a_qp_ends_after_what_was_received),
 		cmocka_unit_test(packets_do_not_wait_for_a_rate),

@@ -148,6 +148,8 @@ def whole(matrix):
                 alone = None
                 shown.clear()
                 print(f'{name}: {e}', file=sys.stderr, flush=True)
+    if HONEST not in rows:
+        raise LabError(f'without {HONEST} there is nothing to compare with')
     honest, beside = rows[HONEST][1], {name: found[1] for name, found in rows.items()}
     best = {kind: max(one[kind][0] for found in rows.values() for one in (found[0], found[2])) for kind in VICTIMS}
     shares = {(name, kind): middle[kind][0] / ((first[kind][0] + last[kind][0]) / 4)
