@@ -131,7 +131,7 @@ hugepages_kept()
 	echo $(($(cat "$1/nr_hugepages") - $(cat "$1/surplus_hugepages")))
 }
 
-# hugepages_up FILE PAGES [OTHERS]: make PAGES 2 MiB pages free, beyond OTHERS that others will take. FILE says afterwards how many that added to the
+# hugepages_up FILE PAGES [OTHERS]: make PAGES 2 MiB pages free, beyond OTHERS that others may still take before ours are taken. FILE says afterwards how many that added to the
 # system's pool: a pool that grows takes its surplus pages back first, and then new ones.
 # Status 1 with a reason on stderr if the machine refuses pages or their file system; then nothing has changed.
 hugepages_up()
@@ -146,7 +146,6 @@ hugepages_up()
 	kept=$(hugepages_kept $pool)
 	all=$(cat $pool/nr_hugepages)
 	free=$(($(cat $pool/free_hugepages) - $(cat $pool/resv_hugepages) - others))
-	[ "$free" -ge 0 ] || free=0
 	if [ "$free" -lt "$pages" ]; then
 		if ! { echo $((all + pages - free)) >$pool/nr_hugepages; } 2>/dev/null; then
 			echo "nr_hugepages can't be changed here" >&2

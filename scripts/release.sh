@@ -99,10 +99,10 @@ release_make()
 		return 1
 	fi
 	# It is thrown away if the machine breaks down: dpkg needn't wait for the disk. Nobody reads its documentation, but rdma-core's own tests
-	# are there, and a check of our packages looks at theirs.
+	# are there, so are programs and an input that rows of docs/programs.md need, and a check of our packages looks at theirs.
 	echo force-unsafe-io >"$new/etc/dpkg/dpkg.cfg.d/uroce"
-	printf '%s\n' 'path-exclude=/usr/share/doc/*' 'path-include=/usr/share/doc/rdma-core/*' 'path-include=/usr/share/doc/*uroce*' \
-		>>"$new/etc/dpkg/dpkg.cfg.d/uroce"
+	printf '%s\n' 'path-exclude=/usr/share/doc/*' 'path-include=/usr/share/doc/rdma-core/*' 'path-include=/usr/share/doc/libucx-dev/*' \
+		'path-include=/usr/share/doc/hpcc/*' 'path-include=/usr/share/doc/*uroce*' >>"$new/etc/dpkg/dpkg.cfg.d/uroce"
 	[ "$name" = "$release" ] || printf '%s\n' "$(dpkg --print-architecture)" "${name#*-}" >"$new/var/lib/dpkg/arch"
 	mkdir "$new/uroce" "$new/ccache" "$folder/ccache" 2>/dev/null
 	mv "$new" "$folder/root"

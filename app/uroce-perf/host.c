@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <rte_errno.h>
 #include <rte_ethdev.h>
@@ -13,6 +14,7 @@
 #include <rte_rcu_qsbr.h>
 
 #include "host.h"
+#include "transport/journal/journal.h"
 
 enum {
 	POOL_MBUFS_PER_ENGINE = 8191,
@@ -124,6 +126,15 @@ port_impair(struct perf_host *h)
 	return true;
 }
 
+/* Its journal is thrown away when this program ends. */
+static bool
+journal_map(const struct perf_host *h, struct engine_config *ec)
+{
+	ec->journal_limits = (struct journal_limits){ .qps = qp_table_slots(h->sh.qps), .cqs = PERF_MAX_ENGINES * PERF_ENDS_PER_ENGINE, .srqs = 1 };
+	ec->journal = mmap(NULL, journal_bytes(&ec->journal_limits), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	return ec->journal != MAP_FAILED || complain("journal", errno);
+}
+
 bool
 host_open(struct perf_host *h, const struct perf_opts *o, unsigned int number, const char *ethdev, const char *address)
 {
@@ -133,7 +144,7 @@ host_open(struct perf_host *h, const struct perf_opts *o, unsigned int number, c
 	if (!tables_create(h, number) || !port_open(h, ethdev, address) || !port_impair(h))
 		return false;
 	for (unsigned int i = 0; i < h->nb_engines; i++) {
-		const struct engine_config ec = {
+		struct engine_config ec = {
 			.id = i,
 			.nb_engines = h->nb_engines,
 			.idle = ENGINE_IDLE_POLL,
@@ -145,6 +156,8 @@ host_open(struct perf_host *h, const struct perf_opts *o, unsigned int number, c
 			.socket_id = (int)rte_socket_id(),
 		};
 
+		if (o->journal && !journal_map(h, &ec))
+			return false;
 		h->engines[i] = engine_create(&ec);
 		if (h->engines[i] == NULL)
 			return complain("engine", errno);
@@ -240,7 +253,7 @@ host_add_end(struct perf_host *h, unsigned int engine, bool initiator, uint64_t 
 		.segs = &seg,
 		.nb_segs = 1,
 	};
-	struct cq_params cp = { .channel = -1 };
+	struct cq_params cp = { .channel = -1, .number = h->nb_ends };
 	struct qp_call c = { .h = h, .e = e };
 	int rc;
 

@@ -49,6 +49,7 @@ static const char usage_text[] =
 	"  --peer HOST, --tcp-port N  client: where the server listens (18700)\n"
 	"  --gateway-mac MAC          server, client: next hop, if the other isn't on the same link\n"
 	"  --loop-frames              shm: packets have frames, instead of going by reference\n"
+	"  --journal                  engines write down what survives a crash, as with daemon.survive_crash of uroced\n"
 	"  --brief                    one line of key=value pairs\n"
 	"  --help                     this text\n";
 
@@ -90,6 +91,7 @@ static const struct perf_option {
 	NUMBER("tcp-port", NUMBER16, tcp_port, 1, UINT16_MAX),
 	OPTION("gateway-mac", TEXT, gateway),
 	OPTION("loop-frames", FLAG, loop_frames),
+	OPTION("journal", FLAG, journal),
 	OPTION("brief", FLAG, brief),
 #undef NUMBER
 #undef OPTION

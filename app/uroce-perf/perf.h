@@ -53,6 +53,7 @@ struct perf_opts {
 	uint64_t operations;     /**< for rate tests: the test ends after so many per lcore; 0: it ends after seconds */
 	uint64_t memory;         /**< bytes per lcore that messages use in turn; 0: depth * qps messages */
 	bool loop_frames;        /**< shm: packets are frames, not references */
+	bool journal;            /**< engines write down what survives a crash, as with daemon.survive_crash */
 	bool brief;              /**< one line of key=value */
 	bool ipv6;
 	bool one_core;           /**< pair: both hosts on one lcore, for profiles without idle loops */

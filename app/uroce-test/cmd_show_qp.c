@@ -103,14 +103,14 @@ explain(const struct call *c, const struct host *h, const struct inspect_qp *qp)
 {
 	bool json = call_json(c);
 	struct format *f = format_new();
-	char text[DIAG_TEXT_BYTES + INSPECT_NOTE_BYTES];
+	char text[INSPECT_TEXT_BYTES];
 
 	add_row(f, h, qp);
 	if (json)
 		format_text(f, "why", "%s", inspect_explain(qp, text));
 	format_end(f, json ? FORMAT_JSON : FORMAT_LIST, "", answer_stream());
 	if (!json)
-		printf("%s%s", inspect_explain(qp, text), text[0] != '\0' && text[strlen(text) - 1] == '\n' ? "" : "\n");
+		puts(inspect_explain(qp, text));
 }
 
 /** Print QP @p w of each host that has it. */
@@ -253,7 +253,7 @@ print_events(const struct host *h, uint32_t qpn)
 static void
 dump(const struct call *c, const struct host *h, const struct inspect_qp *qp)
 {
-	char text[DIAG_TEXT_BYTES + INSPECT_NOTE_BYTES];
+	char text[INSPECT_TEXT_BYTES];
 	struct format *f = format_new();
 
 	add_row(f, h, qp);
@@ -261,7 +261,7 @@ dump(const struct call *c, const struct host *h, const struct inspect_qp *qp)
 	add_requester(f, &qp->v);
 	add_responder(f, &qp->v);
 	format_end(f, FORMAT_LIST, "", stdout);
-	printf("%s\n", inspect_explain(qp, text));
+	puts(inspect_explain(qp, text));
 	print_events(h, qp->v.qpn);
 }
 

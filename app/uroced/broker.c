@@ -109,15 +109,27 @@ tell(struct broker *b, const struct broker_req *q, int fd)
 	return broker_receive(b->sock, 0, &r, sizeof(r), NULL, &nb) == (long)sizeof(r) ? r.rc : EPIPE;
 }
 
-int
-broker_remove_at_end(struct broker *b, const char *path)
+static int
+remove_path(struct broker *b, const char *path, bool unless_crashed)
 {
-	struct broker_req q = { .op = BROKER_REMOVE };
+	struct broker_req q = { .op = BROKER_REMOVE, .n = unless_crashed };
 
 	if (strlen(path) >= sizeof(q.path))
 		return ENAMETOOLONG;
 	strcpy(q.path, path);
 	return tell(b, &q, -1);
+}
+
+int
+broker_remove_at_end(struct broker *b, const char *path)
+{
+	return remove_path(b, path, false);
+}
+
+int
+broker_remove_unless_crashed(struct broker *b, const char *path)
+{
+	return remove_path(b, path, true);
 }
 
 int
@@ -258,8 +270,11 @@ broker_ops(struct broker *b, struct shared_ops *ops)
 void
 broker_end(struct broker *b)
 {
+	const struct broker_req q = { .op = BROKER_END };
+
 	if (b == NULL)
 		return;
+	(void)tell(b, &q, -1);
 	shutdown(b->sock, SHUT_RDWR);
 	close(b->sock);
 	for (unsigned int i = 0; i < BROKER_LINES_MAX; i++)

@@ -37,6 +37,8 @@ struct broker *broker_start(void);
 
 /** Have @p path, a socket or a folder with all that is in it, removed at the end. A name that doesn't exist now is left out. @return 0 or an errno value. */
 int broker_remove_at_end(struct broker *b, const char *path);
+/** The same, but not if the daemon is killed or crashes, because the next one goes on with it. @return 0 or an errno value. */
+int broker_remove_unless_crashed(struct broker *b, const char *path);
 /** At any time: don't remove @p path, because another daemon goes on with it. @return 0 or an errno value. */
 int broker_keep(struct broker *b, const char *path);
 /** Have the XDP program that is on interface @p ifindex now removed at the end. @return 0 or an errno value. */

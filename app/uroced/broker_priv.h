@@ -20,9 +20,10 @@ struct broker {
 };
 
 enum broker_op {
-	BROKER_REMOVE, /**< before BROKER_SEAL */
+	BROKER_REMOVE, /**< before BROKER_SEAL; n: 1 if BROKER_END must have been said */
 	BROKER_DETACH, /**< before BROKER_SEAL */
 	BROKER_KEEP,
+	BROKER_END,    /**< the daemon is about to end */
 	BROKER_LINE,   /**< before BROKER_SEAL; with one descriptor: the other end of a socket for the calls below */
 	BROKER_SEAL,
 	BROKER_PROCESS, /**< with one descriptor: a program's socket */
@@ -33,7 +34,7 @@ enum { BROKER_REQUEST_FDS = 2 };
 
 struct broker_req {
 	uint32_t op; /**< enum broker_op */
-	uint32_t n;  /**< BROKER_OPEN: ranges */
+	uint32_t n;  /**< BROKER_OPEN: ranges; BROKER_REMOVE */
 	uint64_t number; /**< of the answer */
 	union {
 		char path[BROKER_PATH_BYTES];

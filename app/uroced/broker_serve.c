@@ -35,6 +35,7 @@ struct doomed {
 	dev_t dev;
 	ino_t ino;
 	mode_t type;
+	bool unless_crashed;
 };
 
 struct xdp {
@@ -49,6 +50,7 @@ struct line {
 
 static struct {
 	bool sealed;
+	bool ended; /**< the daemon has said that it ends */
 	struct doomed paths[BROKER_PATHS_MAX];
 	unsigned int nb_paths;
 	struct xdp xdps[BROKER_XDP_MAX];
@@ -67,7 +69,7 @@ forget_path(const char *path)
 }
 
 static int
-remember_path(const char *path)
+remember_path(const char *path, bool unless_crashed)
 {
 	struct doomed *d = &self.paths[self.nb_paths];
 	struct stat st;
@@ -80,7 +82,7 @@ remember_path(const char *path)
 		return errno == ENOENT ? 0 : errno;
 	if (!S_ISSOCK(st.st_mode) && !S_ISDIR(st.st_mode))
 		return EINVAL;
-	*d = (struct doomed){ .dev = st.st_dev, .ino = st.st_ino, .type = st.st_mode & S_IFMT };
+	*d = (struct doomed){ .dev = st.st_dev, .ino = st.st_ino, .type = st.st_mode & S_IFMT, .unless_crashed = unless_crashed };
 	strcpy(d->path, path);
 	self.nb_paths++;
 	return 0;
@@ -212,11 +214,15 @@ execute(const struct broker_req *q, int *in, unsigned int nb_in)
 {
 	if (q->op == BROKER_KEEP && nb_in == 0)
 		return forget_path(q->path);
+	if (q->op == BROKER_END && nb_in == 0) {
+		self.ended = true;
+		return 0;
+	}
 	if (self.sealed || nb_in != (q->op == BROKER_LINE ? 1 : 0))
 		return EPERM;
 	switch ((enum broker_op)q->op) {
 	case BROKER_REMOVE:
-		return remember_path(q->path);
+		return remember_path(q->path, q->n != 0);
 	case BROKER_DETACH:
 		return remember_xdp(q->ifindex);
 	case BROKER_LINE:
@@ -224,6 +230,7 @@ execute(const struct broker_req *q, int *in, unsigned int nb_in)
 	case BROKER_SEAL:
 		return seal(q);
 	case BROKER_KEEP:
+	case BROKER_END:
 	case BROKER_PROCESS:
 	case BROKER_OPEN:
 		break;
@@ -291,6 +298,8 @@ clean_up(void)
 	for (unsigned int i = 0; i < self.nb_paths; i++) {
 		const struct doomed *d = &self.paths[i];
 
+		if (d->unless_crashed && !self.ended)
+			continue;
 		/* Another daemon may have taken the name meanwhile. */
 		if (lstat(d->path, &st) != 0 || st.st_dev != d->dev || st.st_ino != d->ino || (st.st_mode & S_IFMT) != d->type)
 			continue;

@@ -2,16 +2,19 @@
 /* DPDK's environment: its arguments, its start and its end. */
 #include <ctype.h>
 #include <dlfcn.h>
+#include <limits.h>
 #include <mntent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_log.h>
 #include <rte_pdump.h>
 
+#include "base/own_dirs.h"
 #include "uroced.h"
 
 /**
@@ -143,6 +146,24 @@ look_for_drivers(int argc, const char *const *argv)
 	return 0;
 }
 
+/** Daemons that began beside others have folders of their own in EAL's (take_vdevs()), which stay when they end. */
+static void
+clean_folders(void)
+{
+	const char *path = rte_eal_get_runtime_dir(), *slash = strrchr(path, '/');
+	char prefix[NAME_MAX], own[sizeof(".2147483647")];
+	size_t n, end;
+
+	if (slash == NULL || (size_t)snprintf(prefix, sizeof(prefix), "%s", slash + 1) >= sizeof(prefix) - 1)
+		return;
+	n = strlen(prefix);
+	end = (size_t)snprintf(own, sizeof(own), ".%d", (int)getpid());
+	if (n > end && strcmp(prefix + n - end, own) == 0)
+		n -= end;
+	strcpy(prefix + n, ".");
+	own_dirs_clean(path, prefix);
+}
+
 int
 eal_start(struct uroced *u, const struct options *o)
 {
@@ -167,6 +188,7 @@ eal_start(struct uroced *u, const struct options *o)
 	}
 	free(given);
 	u->eal = true;
+	clean_folders();
 	/* For dpdk-dumpcap, which is a secondary process: it can map our memory only if that is hugepages in files. */
 	if (rte_eal_has_hugepages() && rte_eal_process_type() == RTE_PROC_PRIMARY && rte_pdump_init() != 0)
 		fprintf(stderr, "uroced: warning: dpdk-dumpcap can't be used: %s\n", rte_strerror(rte_errno));

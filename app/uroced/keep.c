@@ -96,3 +96,13 @@ kept_programs(struct uroced *u, const struct options *o, int fd, struct stream_i
 	handover_free(in);
 	return complain("the programs of the daemon before can't go on: %s", text);
 }
+
+void
+kept_drop(int fd)
+{
+	if (fd < 0)
+		return;
+	close(fd);
+	notify_forget(kept_name);
+	complain("the programs of the daemon before can't go on: another daemon serves, and this one is its standby");
+}

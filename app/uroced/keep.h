@@ -24,5 +24,7 @@ int kept_socket(void);
  * @return 0, or -1 with a message printed: there are none that this daemon could serve.
  */
 int kept_programs(struct uroced *u, const struct options *o, int fd, struct stream_in *in);
+/** [the daemon that comes] Nobody goes on with the programs in @p fd, of kept_socket(): they end. -1: there are none. */
+void kept_drop(int fd);
 
 #endif /* UROCED_KEEP_H */

@@ -23,6 +23,10 @@ static const char usage[] =
 	"                            from delaying an engine by their time slices. Less than 0 needs CAP_SYS_NICE\n"
 	"  --keep-programs           at the end, leave the programs with the service manager, for the daemon that it starts next: they and\n"
 	"                            their connections notice a pause. For `systemctl restart`\n"
+	"  --survive-crash SECONDS   the same as --set daemon.survive_crash=SECONDS, for each --config: programs outlive a crash of the daemon, and wait\n"
+	"                            so long for the next one\n"
+	"  --standby                 with daemon.survive_crash: wait beside the running daemon with the same configuration, and serve its programs if it crashes:\n"
+	"                            they and their connections notice a short pause. Without a running daemon, serve\n"
 	"  --take-over               take the programs of the running daemon with the same configuration over, which ends: they and\n"
 	"                            their connections notice a pause\n"
 	"  --check                   check command line and configuration, and end\n"
@@ -39,7 +43,7 @@ static const char usage[] =
 	"Without hugepages: add --no-huge -m 512. With one core: --lcores '0@0,1@0'.\n"
 	"SIGHUP: read FILE again. SIGTERM, SIGINT: end.\n";
 
-enum { OPT_CONFIG = 1, OPT_SET, OPT_SOCKET, OPT_ONE_ENGINE, OPT_NICE, OPT_KEEP_PROGRAMS, OPT_TAKE_OVER, OPT_CHECK, OPT_HELP, OPT_VERSION };
+enum { OPT_CONFIG = 1, OPT_SET, OPT_SOCKET, OPT_ONE_ENGINE, OPT_NICE, OPT_KEEP_PROGRAMS, OPT_SURVIVE_CRASH, OPT_STANDBY, OPT_TAKE_OVER, OPT_CHECK, OPT_HELP, OPT_VERSION };
 
 static const struct option long_options[] = {
 	{ "config", required_argument, NULL, OPT_CONFIG },
@@ -48,6 +52,8 @@ static const struct option long_options[] = {
 	{ "one-engine", no_argument, NULL, OPT_ONE_ENGINE },
 	{ "nice", required_argument, NULL, OPT_NICE },
 	{ "keep-programs", no_argument, NULL, OPT_KEEP_PROGRAMS },
+	{ "survive-crash", required_argument, NULL, OPT_SURVIVE_CRASH },
+	{ "standby", no_argument, NULL, OPT_STANDBY },
 	{ "take-over", no_argument, NULL, OPT_TAKE_OVER },
 	{ "check", no_argument, NULL, OPT_CHECK },
 	{ "help", no_argument, NULL, OPT_HELP },
@@ -66,14 +72,18 @@ complain(const char *fmt, const char *what, int *status)
 }
 
 static int
-add_set(struct options *o, const char *text, int *status)
+set_of(struct options_stack *s, const char *text, int *status)
 {
-	struct options_stack *s = &o->stacks[o->nb_stacks - 1];
-
 	if (s->nb_sets == OPTIONS_MAX_SETS)
 		return complain("too many --set, the first too many is '%s'", text, status);
 	s->sets[s->nb_sets++] = text;
 	return 0;
+}
+
+static int
+add_set(struct options *o, const char *text, int *status)
+{
+	return set_of(&o->stacks[o->nb_stacks - 1], text, status);
 }
 
 /** The first --config is of the first stack, for which there may be a --set already; each further one begins another. */
@@ -126,6 +136,15 @@ take(int opt, struct options *o, char **argv, int *status)
 	case OPT_KEEP_PROGRAMS:
 		o->keep_programs = true;
 		return 0;
+	case OPT_SURVIVE_CRASH:
+		/* Lives as long as the process. */
+		if (asprintf(&text, "daemon.survive_crash=%s", optarg) < 0)
+			return complain("no memory for --survive-crash %s", optarg, status);
+		o->survive_crash = text;
+		return 0;
+	case OPT_STANDBY:
+		o->standby = true;
+		return 0;
 	case OPT_TAKE_OVER:
 		o->take_over = true;
 		return 0;
@@ -168,7 +187,7 @@ options_parse(int argc, char **argv, struct options *o, int *status)
 		if (is_ours(argv[i]))
 			return take(strcmp(argv[i], "--version") == 0 ? OPT_VERSION : OPT_HELP, o, argv, status);
 		if (strcmp(argv[i], "--config") == 0 || strcmp(argv[i], "--set") == 0 ||
-		    strcmp(argv[i], "--check") == 0 || strcmp(argv[i], "--socket") == 0 || strcmp(argv[i], "--keep-programs") == 0 || strcmp(argv[i], "--take-over") == 0)
+		    strcmp(argv[i], "--check") == 0 || strcmp(argv[i], "--socket") == 0 || strcmp(argv[i], "--keep-programs") == 0 || strcmp(argv[i], "--standby") == 0 || strcmp(argv[i], "--take-over") == 0)
 			return complain("%s must stand behind a -- that ends EAL's options", argv[i], status);
 	}
 	o->eal_argc = split;
@@ -186,6 +205,11 @@ options_parse(int argc, char **argv, struct options *o, int *status)
 	}
 	if (optind < argc)
 		return complain("'%s' is no option", argv[optind], status);
+	if (o->standby && o->take_over)
+		return complain("%s: the programs of a running daemon are taken over now, or when it crashes", "--standby and --take-over", status);
+	for (unsigned int k = 0; k < o->nb_stacks && o->survive_crash != NULL; k++)
+		if (set_of(&o->stacks[k], o->survive_crash, status) != 0)
+			return 1;
 	argv[0] = NULL; /* end of EAL's arguments */
 	return 0;
 }

@@ -32,6 +32,8 @@ struct options {
 	int nice;
 	bool check;
 	bool keep_programs; /**< with the service manager, at the end */
+	const char *survive_crash; /**< the setting of each stack, or NULL */
+	bool standby;   /**< for the daemon that runs */
 	bool take_over; /**< the programs of the daemon that runs, which ends */
 };
 

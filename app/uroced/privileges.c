@@ -29,9 +29,9 @@ privileges_prepare(struct privileges *p, const struct uroced_config *confs, unsi
 	char said[512];
 
 	for (unsigned int i = 1; i < n; i++) {
-		if (strcmp(confs[i].user, confs[0].user) == 0 && confs[i].seccomp == confs[0].seccomp)
+		if (strcmp(confs[i].user, confs[0].user) == 0 && confs[i].seccomp == confs[0].seccomp && confs[i].survive_crash == confs[0].survive_crash)
 			continue;
-		fprintf(stderr, "uroced: %s and %s are served by one process, so daemon.user and daemon.seccomp must be the same in both\n",
+		fprintf(stderr, "uroced: %s and %s are served by one process, so daemon.user, daemon.seccomp and daemon.survive_crash must be the same in both\n",
 			confs[0].socket, confs[i].socket);
 		return -1;
 	}
@@ -53,10 +53,11 @@ privileges_prepare(struct privileges *p, const struct uroced_config *confs, unsi
 	return 0;
 }
 
+/** @param survives  The next daemon goes on with it if this one crashes. */
 static void
-remove_at_end(struct broker *b, const char *path)
+remove_at_end(struct broker *b, const char *path, bool survives)
 {
-	int rc = broker_remove_at_end(b, path);
+	int rc = survives ? broker_remove_unless_crashed(b, path) : broker_remove_at_end(b, path);
 
 	if (rc != 0)
 		fprintf(stderr, "uroced: warning: %s will not be removed when the daemon ends: %s\n", path, strerror(rc));
@@ -69,15 +70,15 @@ name_remains(struct broker *b, const struct uroce *u)
 	char path[BROKER_PATH_BYTES];
 	uint32_t ifindex;
 
-	remove_at_end(b, u->conf.socket);
+	remove_at_end(b, u->conf.socket, u->conf.survive_crash > 0);
 	snprintf(path, sizeof(path), "%s.sys", u->conf.socket);
-	remove_at_end(b, path);
+	remove_at_end(b, path, u->conf.survive_crash > 0);
 	if (u->conf.telemetry) {
 		snprintf(path, sizeof(path), "%s.telemetry", u->conf.socket);
-		remove_at_end(b, path);
+		remove_at_end(b, path, false);
 	}
 	if (strncmp(u->conf.metrics, UNIX_PREFIX, strlen(UNIX_PREFIX)) == 0)
-		remove_at_end(b, u->conf.metrics + strlen(UNIX_PREFIX));
+		remove_at_end(b, u->conf.metrics + strlen(UNIX_PREFIX), false);
 	for (uint16_t i = 0; i < u->nb_ports; i++) {
 		ifindex = net_port_xdp_ifindex(u->ports[i]);
 		if (ifindex != 0 && broker_detach_at_end(b, ifindex) != 0)
@@ -98,7 +99,7 @@ give_up_rights(struct privileges *p, struct uroce *const *of, unsigned int n)
 			sysfs_give(of[i]->control, p->id.uid, p->id.gid);
 	}
 	if ((size_t)snprintf(path, sizeof(path), "%s/dpdk_telemetry.v2", rte_eal_get_runtime_dir()) < sizeof(path))
-		remove_at_end(p->broker, path);
+		remove_at_end(p->broker, path, false);
 	rc = broker_seal(p->broker, &p->id, p->seccomp);
 	if (rc != 0) {
 		fprintf(stderr, "uroced: the broker can't give up rights: %s\n", strerror(rc));

@@ -77,17 +77,24 @@ settle(struct uroced *u)
 			usleep(LAST_PACKETS_US); /* engines tell the peers */
 }
 
+void
+put_process(struct stream_out *o, unsigned int nb_stacks)
+{
+	struct process_record r = { .nb_stacks = nb_stacks };
+
+	snprintf(r.version, sizeof(r.version), "%s", UROCE_VERSION);
+	stream_put(o, RECORD_PROCESS, &r, sizeof(r), NULL, 0);
+}
+
 /** Write everything down. @return as control_save(). */
 static int
 save(struct uroced *u, struct stream_out *o)
 {
-	struct process_record r = { .nb_stacks = u->nb_stacks };
 	struct handover_counts n = { 0 };
 	const struct record_head end = { 0 };
 	int rc = 0;
 
-	snprintf(r.version, sizeof(r.version), "%s", UROCE_VERSION);
-	stream_put(o, RECORD_PROCESS, &r, sizeof(r), NULL, 0);
+	put_process(o, u->nb_stacks);
 	for (unsigned int i = 0; i < u->nb_stacks && rc == 0; i++)
 		rc = control_save(u->stacks[i]->control, o, &n);
 	stream_put(o, RECORD_END, &end, sizeof(end), NULL, 0);
@@ -115,6 +122,7 @@ leave(struct uroced *u, pid_t successor)
 {
 	char path[BROKER_PATH_BYTES];
 
+	survivor_end(&u->survivor);
 	for (unsigned int i = 0; i < u->nb_stacks; i++) {
 		const char *socket = u->confs[i].socket;
 
@@ -204,21 +212,27 @@ value_of(int argc, char **argv, int i, const char *name, int *words)
 	return argv[i + 1];
 }
 
-/** @return 0 if the port's device can go from one process to another, else -1 with a message printed. */
+/** @param option  --take-over or --standby. @return 0 if the port's device can go from one process to another, else -1 with a message printed. */
 static int
-check_port(const struct uroced *u, const struct net_port_config *port)
+check_port(const struct uroced *u, const struct options *o, const char *option, const struct net_port_config *port)
 {
+	bool xdp = strncmp(port->ethdev, "net_af_xdp", strlen("net_af_xdp")) == 0;
+
 	if (strchr(port->ethdev, ':') != NULL)
-		return complain("--take-over: port %s is a PCI device, which EAL opens when it starts: stop the other daemon, and start this one without "
-				"--take-over", port->name);
-	if (u->privileges.id.drop && strncmp(port->ethdev, "net_af_xdp", strlen("net_af_xdp")) == 0)
-		return complain("--take-over: port %s: a daemon without root's rights can't give net_af_xdp's queues back in time: stop it, and start this "
-				"one without --take-over, or set daemon.user = root", port->name);
+		return complain("%s: port %s is a PCI device, which EAL opens when it starts: %s", option, port->name,
+				o->standby ? "it can't have a standby; after a crash start the next daemon without --standby" :
+					     "stop the other daemon, and start this one without --take-over");
+	if (xdp && o->standby)
+		return complain("%s: port %s: what a daemon that has crashed leaves of net_af_xdp is removed at some time after it: it can't have a standby", option,
+				port->name);
+	if (xdp && u->privileges.id.drop)
+		return complain("%s: port %s: a daemon without root's rights can't give net_af_xdp's queues back in time: stop it, and start this "
+				"one without --take-over, or set daemon.user = root", option, port->name);
 	return 0;
 }
 
 int
-take_vdevs(const struct uroced *u, struct options *o, struct vdevs *v)
+take_vdevs(const struct uroced *u, struct options *o, const char *option, struct vdevs *v)
 {
 	char **argv = calloc((size_t)o->eal_argc + 3, sizeof(*argv)), *value, *prefix = NULL;
 	int argc = 0, words;
@@ -228,7 +242,7 @@ take_vdevs(const struct uroced *u, struct options *o, struct vdevs *v)
 		return complain("no memory");
 	for (unsigned int s = 0; s < o->nb_stacks; s++)
 		for (unsigned int i = 0; i < u->confs[s].nb_ports; i++)
-			if (check_port(u, &u->confs[s].ports[i].net) != 0)
+			if (check_port(u, o, option, &u->confs[s].ports[i].net) != 0)
 				return -1;
 	for (int i = 0; i < o->eal_argc; i += words) {
 		if ((value = value_of(o->eal_argc, o->eal_argv, i, "--vdev", &words)) != NULL) {

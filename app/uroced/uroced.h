@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The daemon as its files see it: what main() has started, and how its programs go to another daemon (upgrade.c, keep.c).
+ * The daemon as its files see it: what main() has started, how it starts (start.c), and how its programs go to another daemon (upgrade.c, keep.c).
  */
 #ifndef UROCED_UROCED_H
 #define UROCED_UROCED_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <time.h>
 
 #include "handover.h"
 #include "options.h"
 #include "privileges.h"
+#include "survive.h"
 #include "uroce/stack.h"
 
 /** What main() has started and has to stop. */
@@ -27,6 +29,10 @@ struct uroced {
 	unsigned int nb_stacks;
 	_Atomic uint32_t alive; /**< a bit for each stack that is, since the service manager was told last */
 	struct privileges privileges;
+	struct survivor survivor; /**< what outlives a crash of this process */
+	uint64_t crashed_ns;      /**< when the daemon before crashed, whose programs this one has; 0: it didn't */
+	struct timespec began;    /**< when this process began, CLOCK_REALTIME: its configuration isn't older */
+	bool waits;        /**< it is a standby: another daemon is served by the keeper */
 	bool resumes;      /**< it goes on with the programs of another one */
 	_Atomic int asked; /**< socket of a daemon that wants to take over, or -1 */
 };
@@ -37,6 +43,21 @@ int complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 int launch_engines(struct uroced *u);
 /** End what launch_engines() began, and wait for it. */
 void stop_engines(struct uroced *u);
+
+/* ---- start.c ---- */
+/** start() had nothing to do: the daemon for which this process stood by has ended properly, or this one was told to end. */
+enum { START_NOT_NEEDED = 1 };
+/**
+ * With daemon.survive_crash find who has what outlives this process, or start it. This may fork, so it comes before threads and EAL.
+ * @return 0, also if the daemon has to do without; -1 with a message printed.
+ */
+int find_keeper(struct uroced *u, const struct options *o);
+/**
+ * Start EAL and the stacks, with the programs of the daemon before if there are any. A standby waits first.
+ * @param kept  Socket with the programs that the daemon before has left with the service manager, or -1.
+ * @return 0; START_NOT_NEEDED; -1 with a message printed.
+ */
+int start(struct uroced *u, struct options *o, int kept);
 
 /* ---- eal.c ---- */
 /** Start EAL with the arguments of the command line. @return 0, or -1 with a message printed that says what to do. */
@@ -53,7 +74,9 @@ int give_asked(void *arg, int sock);
  */
 bool give_programs(struct uroced *u);
 
-/* ---- upgrade.c, for keep.c as well ---- */
+/* ---- upgrade.c, for keep.c and survive.c as well ---- */
+/** What is written down begins with this. */
+void put_process(struct stream_out *o, unsigned int nb_stacks);
 /** Finish what is under way, stop the engines, and write all programs down. @return 0; EBUSY: copies don't end; ENOMEM. */
 int write_down(struct uroced *u, struct stream_out *o);
 /** write_down() was in vain: everything goes on. */
@@ -72,8 +95,12 @@ struct vdevs {
 	const char *args[VDEVS_MAX];
 	unsigned int n;
 };
-/** Take the devices out of EAL's arguments, and keep EAL from using the other daemon's files. @return 0, or -1 with a message printed. */
-int take_vdevs(const struct uroced *u, struct options *o, struct vdevs *v);
+/**
+ * Take the devices out of EAL's arguments, and keep EAL from using the other daemon's files.
+ * @param option  What the user has asked for, for messages.
+ * @return 0, or -1 with a message printed: they can't be opened when the other daemon has closed them.
+ */
+int take_vdevs(const struct uroced *u, struct options *o, const char *option, struct vdevs *v);
 /** Get programs and sockets of the daemon that runs, whose ports are free afterwards. @return 0, or -1 with a message printed. */
 int take_programs(struct uroced *u, const struct options *o, struct stream_in *in);
 /** @return 0, or -1 with a message printed. */

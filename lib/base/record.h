@@ -46,6 +46,8 @@ enum record_kind {
 	RECORD_OBJ_XRCD,
 	RECORD_OBJ_XRC_OPENING,
 	RECORD_XRC_TARGET,
+	RECORD_ANSWER,
+	RECORD_JOURNALS,
 	RECORD_KINDS, /**< all below are in use */
 };
 

@@ -22,6 +22,7 @@
 #include "control/core/closer_priv.h"
 #include "control/core/quota_priv.h"
 #include "control/core/settle_priv.h"
+#include "control/handover_priv.h"
 #include "control/core/subuid_priv.h"
 #include "control/loop_priv.h"
 #include "control/memory/questions_priv.h"
@@ -236,6 +237,7 @@ control_turn(struct control *c, int max_ms)
 		w->fn(w, ev[i].events);
 	}
 	sessions_reap(c, false);
+	saving_turn(c);
 	serving_turn(&c->serving, NULL, 0);
 	control_unlock(c);
 	return n > 0 ? (uint32_t)n : 0;
@@ -386,6 +388,8 @@ init_tables(struct control *c)
 	if (getrandom(c->secret.key, sizeof(c->secret.key), 0) != (ssize_t)sizeof(c->secret.key))
 		return errno != 0 ? errno : EIO;
 	handles_init(&c->pd_ids, NULL);
+	handles_init(&c->numbers[OBJ_CQ], NULL);
+	handles_init(&c->numbers[OBJ_SRQ], NULL);
 	of_srqns = secret_derive(&c->secret);
 	handles_init(&c->srqns, &of_srqns);
 	handles_init(&c->targets, NULL);
@@ -422,6 +426,8 @@ control_create(const struct control_setup *setup, int listen_fd, char *err)
 	c->epfd = c->wake.fd = c->signals.fd = c->listen.fd = c->answers.fd = c->uffd = -1;
 	c->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	rc = init_tables(c);
+	if (rc == 0)
+		rc = saving_start(c, setup->checkpoint, saved_kinds, SAVED_KINDS);
 	if (rc != 0)
 		goto fail;
 	if (conf->userfaultfd)
@@ -443,6 +449,7 @@ control_create(const struct control_setup *setup, int listen_fd, char *err)
 	if (c->cma == NULL)
 		goto fail;
 	events_start(c);
+	saved_new(c, &c->saving.stack, SAVED_STACK, c);
 	if (conf->metrics[0] != '\0') {
 		c->exporter = exporter_start(c, conf->metrics, err);
 		if (c->exporter == NULL) {
@@ -493,6 +500,7 @@ control_destroy(struct control *c)
 	questions_stop(c);
 	gsi_close(c->gsi);
 	cma_destroy(c->cma);
+	saving_stop(c);
 	ports_stop(c);
 	for (unsigned int i = 0; i < c->s.nb_ports; i++)
 		net_port_set_sender(c->s.ports[i], NULL, NULL, NULL);
@@ -504,6 +512,8 @@ control_destroy(struct control *c)
 		if (fds[i] >= 0)
 			close(fds[i]);
 	handles_fini(&c->pd_ids);
+	handles_fini(&c->numbers[OBJ_CQ]);
+	handles_fini(&c->numbers[OBJ_SRQ]);
 	handles_fini(&c->srqns);
 	handles_fini(&c->targets);
 	pthread_mutex_destroy(&c->lock);

@@ -29,6 +29,7 @@
 
 enum { CONTROL_ADOPT_MAX = 64 };
 
+struct checkpoint_host;
 struct cm_counters;
 struct control;
 struct gsi_counters;
@@ -60,6 +61,10 @@ struct control_setup {
 	 */
 	int (*hand_over)(void *arg, int sock);
 	void *hand_over_arg;
+	const struct checkpoint_host *checkpoint; /**< who keeps what outlives a crash of this process (core/checkpoint.h), read during control_create(); NULL: nobody */
+	const int *journals;        /**< with a checkpoint: memfds of the engines' journals, by their numbers; NULL: they keep none */
+	int windows;                /**< with journals: the memfd of mw_keep() (mem/mw.h) */
+	uint64_t crashed_ns;        /**< when the daemon before crashed, whose programs this one gets, CLOCK_MONOTONIC; 0: it didn't */
 	void (*hangup)(void *arg);  /**< [control] passes SIGHUP on to the other stacks of the process; NULL: there are none */
 	void *arg;
 };

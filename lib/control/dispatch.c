@@ -29,6 +29,7 @@ struct op {
 	uint8_t max_fds;
 	bool about;    /**< it is about an object, whose handle is the first field of the request */
 	enum obj_type type;
+	bool reads; /**< it changes nothing */
 	bool wants_device; /**< it makes something of the device, which must be there */
 	bool takes_away; /**< afterwards the program may use memory for something else: core/settle_priv.h */
 };
@@ -89,11 +90,11 @@ static const struct op ops[CTL_OPS] = {
 	[CTL_CQ_DESTROY] = { "CQ_DESTROY", op_cq_destroy, true, 0, ABOUT(OBJ_CQ) },
 	[CTL_SRQ_CREATE] = { "SRQ_CREATE", op_srq_create, true, 0, .wants_device = true },
 	[CTL_SRQ_MODIFY] = { "SRQ_MODIFY", op_srq_modify, true, 0, ABOUT(OBJ_SRQ) },
-	[CTL_SRQ_QUERY] = { "SRQ_QUERY", op_srq_query, true, 0, ABOUT(OBJ_SRQ) },
+	[CTL_SRQ_QUERY] = { "SRQ_QUERY", op_srq_query, true, 0, ABOUT(OBJ_SRQ), .reads = true },
 	[CTL_SRQ_DESTROY] = { "SRQ_DESTROY", op_srq_destroy, true, 0, ABOUT(OBJ_SRQ) },
 	[CTL_QP_CREATE] = { "QP_CREATE", op_qp_create, true, 0, .wants_device = true },
 	[CTL_QP_MODIFY] = { "QP_MODIFY", op_qp_modify, true, 0, ABOUT(OBJ_QP), .wants_device = true, .takes_away = true /* RESET */ },
-	[CTL_QP_QUERY] = { "QP_QUERY", op_qp_query, true, 0, ABOUT(OBJ_QP) },
+	[CTL_QP_QUERY] = { "QP_QUERY", op_qp_query, true, 0, ABOUT(OBJ_QP), .reads = true },
 	[CTL_QP_DESTROY] = { "QP_DESTROY", op_qp_destroy, true, 0, ABOUT(OBJ_QP), .takes_away = true },
 	[CTL_AH_CREATE] = { "AH_CREATE", op_ah_create, true, 0, .wants_device = true },
 	[CTL_AH_DESTROY] = { "AH_DESTROY", op_ah_destroy, true, 0 },
@@ -116,7 +117,7 @@ static const struct op ops[CTL_OPS] = {
 	[CTL_CM_BIND] = { "CM_BIND", op_cm_bind, false, 0, ABOUT(OBJ_CM_ID) },
 	[CTL_CM_RESOLVE_ADDR] = { "CM_RESOLVE_ADDR", op_cm_resolve_addr, false, 0, ABOUT(OBJ_CM_ID) },
 	[CTL_CM_RESOLVE_ROUTE] = { "CM_RESOLVE_ROUTE", op_cm_resolve_route, false, 0, ABOUT(OBJ_CM_ID) },
-	[CTL_CM_QUERY] = { "CM_QUERY", op_cm_query, false, 0, ABOUT(OBJ_CM_ID) },
+	[CTL_CM_QUERY] = { "CM_QUERY", op_cm_query, false, 0, ABOUT(OBJ_CM_ID), .reads = true },
 	[CTL_CM_LISTEN] = { "CM_LISTEN", op_cm_listen, false, 0, ABOUT(OBJ_CM_ID) },
 	[CTL_CM_CONNECT] = { "CM_CONNECT", op_cm_connect, false, 0, ABOUT(OBJ_CM_ID) },
 	[CTL_CM_ACCEPT] = { "CM_ACCEPT", op_cm_accept, false, 0 },
@@ -190,6 +191,16 @@ find_object(struct session *s, struct request *r)
 	return r->obj != NULL ? 0 : EINVAL;
 }
 
+/** What the request was about has changed, if it is still there. */
+static void
+touch(struct session *s, const struct op *op, uint32_t handle)
+{
+	struct obj *o = handles_get(&s->tab[op->type], handle);
+
+	if (o != NULL && !op->reads)
+		saved_touch(s->control, o->saved);
+}
+
 static settle_again_fn handle_again;
 
 /** Handle a request that is well formed. @return the status of the reply; EINPROGRESS: it is sent later. */
@@ -202,6 +213,8 @@ perform(struct session *s, struct request *r)
 		return EINPROGRESS;
 	if (rc == 0)
 		rc = ops[r->req->op].fn(s, r);
+	if (rc == 0 && ops[r->req->op].about)
+		touch(s, &ops[r->req->op], r->req->handle.handle);
 	if (rc == EALREADY)
 		rc = settle_again(s, r, handle_again) ? EINPROGRESS : req_fail(r, ENOMEM, "no memory to wait for an engine");
 	else if (rc == 0 && ops[r->req->op].takes_away && settle_later(s, r))
@@ -253,22 +266,29 @@ handle_request(struct session *s, struct msghdr *msg, size_t n)
 	bool taken = rc == 0;
 
 	/* Only with descriptors of our own to all of the message's files can it be dropped without closing one of them. */
-	if (taken)
-		recv(s->sock.fd, NULL, 0, MSG_DONTWAIT | MSG_TRUNC);
+	s->queued = taken;
+	/* A daemon that comes after a crash finds a request that has no answer in the socket. */
+	if (!saving_is_on(&s->control->saving))
+		session_consume(s);
 	if (rc == 0)
 		rc = check_form(s, &r, n, msg->msg_flags & MSG_TRUNC);
-	if (rc == 0) {
+	if (rc == 0 && session_answer_again(s, r.req))
+		rc = EINPROGRESS;
+	else if (rc == 0) {
 		rc = perform(s, &r);
 	} else if (rc == EPROTO) {
 		r.rsp.hello.abi_version = UROCE_ABI_VERSION;
 		snprintf(r.rsp.hello.version, sizeof(r.rsp.hello.version), "%s", UROCE_VERSION);
 	}
+	if (rc != EINPROGRESS && !s->closing)
+		session_reply(s, &r, rc);
+	/* It has no answer of ours, or descriptors that only we may close. */
+	if (session_is_settled(s) || r.nb_fds > 0)
+		session_consume(s);
 	for (uint32_t i = 0; i < r.nb_fds; i++) {
 		if (r.fds[i] >= 0)
 			closer_close(r.fds[i], s->user->uid);
 	}
-	if (rc != EINPROGRESS && !s->closing)
-		session_reply(s, &r, rc);
 	if (!taken && !s->closing)
 		session_close(s, "it sent more descriptors than could be taken");
 }
@@ -365,6 +385,7 @@ on_process(struct session *s, struct shared_answer *a)
 			close(s->proc_fd);
 		s->proc_fd = a->dir;
 		s->maps_fd = a->maps;
+		saved_touch(s->control, s->record);
 		a->dir = a->maps = -1;
 	}
 	session_pause(s, false);

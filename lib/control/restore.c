@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "control/cma/cma_priv.h"
 #include "control/core/closer_priv.h"
 #include "control/core/quota_priv.h"
 #include "control/handover_priv.h"
@@ -95,6 +96,7 @@ restore_segments(struct session *s, struct stream_in *in, struct request *r)
 		rc = s->shm != NULL ? shm_segment_take(s->shm, &seg) : EINVAL;
 		if (rc == 0) {
 			quota_charge(s, QUOTA_fd, 1);
+			saved_new(s->control, &s->saved, SAVED_SEGMENT, (void *)(uintptr_t)seg.number);
 			continue;
 		}
 		if (seg.fd >= 0)
@@ -114,17 +116,38 @@ restore_waiting(struct session *s, struct stream_in *in, struct request *r)
 
 	for (n = head != NULL ? stream_tail(head, sizeof(*head)) / sizeof(*ev) : 0; n > 0 && s->async.sock.fd >= 0; n--)
 		s->async.lost += !async_keep(s, ev++);
-	head = stream_next(in, RECORD_MR_SEGS, sizeof(*head));
-	n = head != NULL ? stream_tail(head, sizeof(*head)) / sizeof(*s->segs) : 0;
-	if (n == 0)
-		return 0;
-	s->segs = n <= UROCE_MAX_MR_SEGS ? calloc(n + 1, sizeof(*s->segs)) : NULL;
-	if (s->segs == NULL)
-		return req_fail(r, ENOMEM, "no memory for %zu segments of an MR", n);
-	memcpy(s->segs, head + 1, n * sizeof(*s->segs));
-	s->nb_segs = (uint32_t)n;
-	quota_charge(s, QUOTA_metadata, n * sizeof(*s->segs));
+	while ((head = stream_next(in, RECORD_MR_SEGS, sizeof(*head))) != NULL) {
+		const size_t bytes = sizeof(*s->segs);
+		struct ctl_seg *segs;
+
+		n = stream_tail(head, sizeof(*head)) / bytes;
+		segs = n <= UROCE_MAX_MR_SEGS - s->nb_segs ? reallocarray(s->segs, s->nb_segs + n + 1, bytes) : NULL;
+		if (segs == NULL)
+			return req_fail(r, ENOMEM, "no memory for %zu segments of an MR", n);
+		memcpy(segs + s->nb_segs, head + 1, n * bytes);
+		s->segs = segs;
+		s->nb_segs += (uint32_t)n;
+		quota_charge(s, QUOTA_metadata, n * bytes);
+	}
+	if (s->nb_segs > 0)
+		saved_new(s->control, &s->saved, SAVED_MR_SEGS, NULL);
 	return 0;
+}
+
+/** After a crash: the answer to the last request that changed something, which may be in the socket. */
+static void
+restore_answer(struct session *s, struct stream_in *in)
+{
+	const struct answer_record *from = stream_next(in, RECORD_ANSWER, sizeof(*from));
+	struct session_answer *a = &s->answer;
+
+	if (from == NULL || from->rsp.nb_fds > CTL_MAX_FDS)
+		return;
+	a->rsp = from->rsp;
+	a->restored = true;
+	for (uint32_t i = 0; i < a->rsp.nb_fds; i++)
+		a->fds[i] = stream_take_fd(in, from->fds[i]);
+	a->saved = saved_new(s->control, &s->saved, SAVED_ANSWER, s);
 }
 
 /** Fill in what a session was. @return 0 or an errno value, with @p r failed. */
@@ -143,6 +166,8 @@ fill(struct session *s, const struct session_record *from, struct stream_in *in,
 	s->proc_fd = stream_take_fd(in, from->proc);
 	s->maps_fd = stream_take_fd(in, from->maps);
 	s->id = from->id;
+	/* After a crash it isn't in the record of the stack. */
+	s->control->next_session = RTE_MAX(s->control->next_session, s->id);
 	memcpy(s->program, from->program, sizeof(s->program));
 	s->program[sizeof(s->program) - 1] = '\0';
 	if (from->hello)
@@ -159,8 +184,11 @@ fill(struct session *s, const struct session_record *from, struct stream_in *in,
 		rc = restore_waiting(s, in, r);
 	if (rc == 0)
 		rc = restore_segments(s, in, r);
+	restore_answer(s, in);
 	for (unsigned int i = 0; i < HANDOVER_KINDS && rc == 0; i++)
 		rc = handover_kinds[i].restore(s, in, r);
+	if (rc == 0)
+		rc = cma_restore(s, in, r);
 	return rc;
 }
 
@@ -220,6 +248,8 @@ control_restore(struct control *c, struct stream_in *in, struct handover_counts 
 	stack = next_stack(in, c->s.conf, c->s.nb_engines, c->s.nb_cpus, err);
 	if (stack == NULL)
 		rc = EINVAL;
+	else if (c->s.crashed_ns != 0)
+		journals_begin(c, stream_next(in, RECORD_JOURNALS, sizeof(struct journals_record)), in);
 	else
 		rc = restore_transports(c, in, err);
 	while (rc == 0 && (from = stream_next(in, RECORD_SESSION, sizeof(*from))) != NULL) {
@@ -228,18 +258,24 @@ control_restore(struct control *c, struct stream_in *in, struct handover_counts 
 	}
 	if (rc == 0)
 		xrc_targets_restore(c, in, n);
+	journals_end(c);
 	if (stack != NULL) {
 		c->taken_over = (struct taken_over){
 			.daemons = stack->daemons,
+			.crashes = stack->crashes + (c->s.crashed_ns != 0),
+			.qps_lost = c->taken_over.qps_lost,
 			.sessions = n->sessions,
 			.qps = n->qps,
 			.refused = n->refused,
-			.held_ns = RTE_MIN(stack->held_ns, control_now_ns()),
+			.held_ns = RTE_MIN(c->s.crashed_ns != 0 ? c->s.crashed_ns : stack->held_ns, control_now_ns()),
 		};
 		c->next_session = RTE_MAX(c->next_session, stack->next_session);
 		c->next_cq = RTE_MAX(c->next_cq, stack->next_cq);
 	}
 	sessions_reap(c, true);
+	/* Engines don't run yet. From here on this daemon's records and journals count: what is done from now on must not be forgotten. */
+	if (rc == 0)
+		saving_turn(c);
 	control_unlock(c);
 	return rc;
 }

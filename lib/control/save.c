@@ -22,18 +22,43 @@
 #include "transport/record/record.h"
 
 const struct handover_kind handover_kinds[HANDOVER_KINDS] = {
-	{ obj_pd_save, obj_pd_restore },
-	{ obj_channel_save, obj_channel_restore },
-	{ obj_dm_save, obj_dm_restore },
-	{ obj_mr_save, obj_mr_restore },
-	{ obj_mw_save, obj_mw_restore },
-	{ obj_cq_save, obj_cq_restore },
-	{ obj_xrcd_save, obj_xrcd_restore },
-	{ obj_srq_save, obj_srq_restore },
-	{ obj_ah_save, obj_ah_restore },
-	{ obj_qp_save, obj_qp_restore },
-	{ obj_xrc_openings_save, obj_xrc_openings_restore },
-	{ cma_save, cma_restore },
+	{ OBJ_PD, obj_pd_save, obj_pd_restore },
+	{ OBJ_CHANNEL, obj_channel_save, obj_channel_restore },
+	{ OBJ_DM, obj_dm_save, obj_dm_restore },
+	{ OBJ_MR, obj_mr_save, obj_mr_restore },
+	{ OBJ_MW, obj_mw_save, obj_mw_restore },
+	{ OBJ_CQ, obj_cq_save, obj_cq_restore },
+	{ OBJ_XRCD, obj_xrcd_save, obj_xrcd_restore },
+	{ OBJ_SRQ, obj_srq_save, obj_srq_restore },
+	{ OBJ_AH, obj_ah_save, obj_ah_restore },
+	{ OBJ_QP, obj_qp_save, obj_qp_restore },
+	{ OBJ_QP, obj_xrc_opening_save, obj_xrc_openings_restore },
+};
+
+static saved_write_fn write_stack, write_session, write_segs, write_segment, write_answer;
+
+const struct saved_kind saved_kinds[SAVED_KINDS] = {
+	{ SAVED_STACK, write_stack },
+	{ SAVED_SESSION, write_session },
+	{ SAVED_MR_SEGS, write_segs },
+	{ SAVED_SEGMENT, write_segment },
+	{ SAVED_ANSWER, write_answer },
+	{ OBJ_PD, obj_pd_save },
+	{ OBJ_CHANNEL, obj_channel_save },
+	{ OBJ_DM, obj_dm_save },
+	{ OBJ_MR, obj_mr_save },
+	{ OBJ_MW, obj_mw_save },
+	{ OBJ_CQ, obj_cq_save },
+	{ OBJ_XRCD, obj_xrcd_save },
+	{ OBJ_SRQ, obj_srq_save },
+	{ OBJ_AH, obj_ah_save },
+	{ OBJ_QP, obj_qp_save },
+	{ OBJ_QP, obj_xrc_opening_save },
+	{ SAVED_CM_CHANNEL, cma_channel_save },
+	{ OBJ_CM_ID, cma_listener_save },
+	{ OBJ_CM_ID, cma_id_save },
+	{ SAVED_CM_EVENT, cma_event_save },
+	{ SAVED_XRC_TARGET, xrc_target_save },
 };
 
 void
@@ -126,13 +151,14 @@ control_leave(struct control *c)
 }
 
 static void
-save_stack(const struct control *c, struct stream_out *o)
+put_stack(const struct control *c, struct stream_out *o)
 {
 	struct stack_record r = {
 		.next_session = c->next_session,
 		.next_cq = c->next_cq,
 		.held_ns = c->held_ns,
 		.daemons = c->taken_over.daemons + 1,
+		.crashes = c->taken_over.crashes,
 		.nb_engines = c->s.nb_engines,
 		.nb_cpus = c->s.nb_cpus,
 		.nb_ports = c->s.nb_ports,
@@ -143,6 +169,28 @@ save_stack(const struct control *c, struct stream_out *o)
 	for (uint16_t i = 0; i < c->s.nb_ports; i++)
 		snprintf(r.ports[i], sizeof(r.ports[i]), "%s", c->s.ports[i]->conf.name);
 	stream_put(o, RECORD_STACK, &r, sizeof(r), NULL, 0);
+}
+
+static int
+write_stack(struct session *s, void *what, struct stream_out *o)
+{
+	const struct control *c = what;
+	struct journals_record r = { .nb = c->s.nb_engines };
+
+	put_stack(c, o);
+	for (uint32_t i = 0; c->s.journals != NULL && i < r.nb; i++)
+		r.fds[i] = stream_put_fd(o, c->s.journals[i]);
+	if (c->s.journals == NULL)
+		return 0;
+	r.windows = stream_put_fd(o, c->s.windows);
+	stream_put(o, RECORD_JOURNALS, &r, sizeof(r), NULL, 0);
+	return 0;
+}
+
+static void
+save_stack(const struct control *c, struct stream_out *o)
+{
+	put_stack(c, o);
 	for (unsigned int i = 0; i < c->s.nb_engines; i++) {
 		struct transport_record *to = stream_reserve(o, sizeof(*to));
 
@@ -168,25 +216,27 @@ save_events(const struct session *s, struct stream_out *o)
 }
 
 static void
-save_segments(const struct session *s, struct stream_out *o)
+put_segment(const struct shm_segment *seg, struct stream_out *o)
 {
-	struct shm_segment seg;
-	uint32_t i = 0;
+	const struct segment_record r = { .bytes = seg->bytes, .number = seg->number, .huge = seg->huge, .fd = stream_put_fd(o, seg->fd) };
 
-	while (s->shm != NULL && shm_segment_look(s->shm, &i, &seg)) {
-		const struct segment_record r = { .bytes = seg.bytes, .number = seg.number, .huge = seg.huge, .fd = stream_put_fd(o, seg.fd) };
-
-		stream_put(o, RECORD_SEGMENT, &r, sizeof(r), NULL, 0);
-	}
+	stream_put(o, RECORD_SEGMENT, &r, sizeof(r), NULL, 0);
 }
 
-static int
-save_session(struct session *s, struct stream_out *o)
+static void
+put_segs(const struct session *s, uint32_t first, struct stream_out *o)
 {
 	struct record_head head = { 0 };
+
+	if (first < s->nb_segs)
+		stream_put(o, RECORD_MR_SEGS, &head, sizeof(head), s->segs + first, (s->nb_segs - first) * sizeof(*s->segs));
+}
+
+static void
+put_session(struct session *s, struct stream_out *o)
+{
 	struct device_parts parts;
 	struct session_record r;
-	int rc = 0;
 
 	device_look(s, &parts);
 	r = (struct session_record){
@@ -208,12 +258,71 @@ save_session(struct session *s, struct stream_out *o)
 	memcpy(r.program, s->program, sizeof(r.program));
 	stream_put(o, RECORD_SESSION, &r, sizeof(r), NULL, 0);
 	save_events(s, o);
-	if (s->nb_segs > 0)
-		stream_put(o, RECORD_MR_SEGS, &head, sizeof(head), s->segs, s->nb_segs * sizeof(*s->segs));
-	save_segments(s, o);
-	for (unsigned int i = 0; i < HANDOVER_KINDS && rc == 0; i++)
-		rc = handover_kinds[i].save(s, o);
+}
+
+static int
+save_objects(struct session *s, const struct handover_kind *k, struct stream_out *o)
+{
+	void *obj;
+	int rc = 0;
+
+	for (uint32_t pos = 0; rc == 0 && (obj = handles_next(&s->tab[k->type], &pos)) != NULL;)
+		rc = k->save(s, obj, o);
 	return rc;
+}
+
+static int
+save_session(struct session *s, struct stream_out *o)
+{
+	struct shm_segment seg;
+	uint32_t pos = 0;
+	int rc = 0;
+
+	put_session(s, o);
+	put_segs(s, 0, o);
+	while (s->shm != NULL && shm_segment_look(s->shm, &pos, &seg))
+		put_segment(&seg, o);
+	for (unsigned int i = 0; i < HANDOVER_KINDS && rc == 0; i++)
+		rc = save_objects(s, &handover_kinds[i], o);
+	return rc == 0 ? cma_save(s, o) : rc;
+}
+
+/* ---- For the checkpoint ---- */
+static int
+write_session(struct session *s, void *what, struct stream_out *o)
+{
+	put_session(s, o);
+	return 0;
+}
+
+static int
+write_segs(struct session *s, void *what, struct stream_out *o)
+{
+	put_segs(s, (uint32_t)(uintptr_t)what, o);
+	return 0;
+}
+
+static int
+write_segment(struct session *s, void *what, struct stream_out *o)
+{
+	uint32_t pos = (uint32_t)(uintptr_t)what;
+	struct shm_segment seg;
+
+	if (shm_segment_look(s->shm, &pos, &seg))
+		put_segment(&seg, o);
+	return 0;
+}
+
+static int
+write_answer(struct session *s, void *what, struct stream_out *o)
+{
+	const struct session_answer *a = &s->answer;
+	struct answer_record r = { .rsp = a->rsp };
+
+	for (uint32_t i = 0; i < a->rsp.nb_fds; i++)
+		r.fds[i] = stream_put_fd(o, a->fds[i]);
+	stream_put(o, RECORD_ANSWER, &r, sizeof(r), NULL, 0);
+	return 0;
 }
 
 int

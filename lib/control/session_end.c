@@ -73,6 +73,8 @@ session_destroy(struct session *s)
 		quota_give(s, QUOTA_metadata, SESSION_BYTES);
 	}
 	quota_leave(s->user);
+	session_answer_forget(s);
+	saved_owner_end(c, &s->saved);
 	free(s->segs);
 	free(s);
 	c->nb_sessions--;

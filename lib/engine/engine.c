@@ -83,12 +83,15 @@ parts_create(struct engine *e)
 		.by_reference = !c->loop_frames,
 		.stamp_ns = clock_read,
 		.notify = on_completion,
+		.tell_later = true,
 		.event = on_event,
 		.failed = on_failed,
 		.mad = event_post_mad,
 		.handoff = c->nb_engines > 1 ? io_handoff : NULL,
 		.copy = copies_begin,
 		.metered = true,
+		.journal = c->journal,
+		.journal_limits = c->journal_limits,
 		.arg = e,
 	};
 	int rc;
@@ -224,6 +227,8 @@ engine_run_turn(struct engine *e)
 	work += sessions_run(e, now_ns);
 	work += transport_run(e->tp, now_ns);
 	work += io_tx(e, now_ns);
+	if (transport_untold(e->tp) && !e->tells_later)
+		transport_tell(e->tp);
 	if (e->handed_to != 0)
 		io_handoff_done(e);
 	if (e->c.sh.qsbr != NULL)

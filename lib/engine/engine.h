@@ -12,7 +12,8 @@
  * Idle policy: `poll` never yields the core. `adaptive` spins for ENGINE_SPIN_TURNS idle turns (only a few if other
  * threads want the core), then yields the core in every turn. After ENGINE_AWAKE_NS without work it sleeps, until it gets
  * something to do or a timer is due. `interrupt` sleeps after the first idle turn. With a port that can't wake anybody no
- * sleep is longer than ENGINE_SLEEP_MIN_NS at first and ENGINE_SLEEP_MAX_NS later. docs/internals/idle.md has the whole of it.
+ * sleep is longer than ENGINE_SLEEP_MIN_NS at first and ENGINE_SLEEP_MAX_NS later, or ENGINE_SLEEP_UNUSED_NS while no program
+ * has a session. docs/internals/idle.md has the whole of it.
  */
 #ifndef UROCE_ENGINE_H
 #define UROCE_ENGINE_H
@@ -45,6 +46,7 @@ enum {
 	ENGINE_AWAKE_NS = 1000000,   /**< a loop without CPUs of its own (nb_cpus 0) doesn't sleep until this long after the last work */
 	ENGINE_SLEEP_MIN_NS = 20000,
 	ENGINE_SLEEP_MAX_NS = 200000,
+	ENGINE_SLEEP_UNUSED_NS = 5000000, /**< in place of that, if no program has a session */
 	ENGINE_SESSION_COLD_NS = 100000000, /**< a session without a doorbell for this long goes cold */
 };
 
@@ -64,6 +66,8 @@ struct engine_config {
 	/** Threads of the engine's loop, each on a CPU of its own, that take turns with programs there; 0: one that learns what its CPU is like. */
 	unsigned int nb_cpus;
 	int cpus[ENGINE_CPUS_MAX];
+	void *journal;               /**< transport_config.journal, NULL: the transport keeps none */
+	struct journal_limits journal_limits;
 };
 
 /** Kinds of events for the control thread. */

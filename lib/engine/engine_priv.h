@@ -83,6 +83,7 @@ struct engine {
 	uint64_t now_ns;             /**< [owner] never goes back */
 	bool worked;                 /**< [owner] the last turn found work */
 	bool crowded;                /**< [owner] for ring_db.crowded */
+	bool tells_later;            /**< [owner] its loop raises completion events, when other engines have had their turn */
 	bool looping;                /**< [owner] a loop runs the engine and waits for kicks */
 	_Atomic bool in_turn;
 	struct engine_stats stats;   /**< [owner] */

@@ -34,7 +34,7 @@
 #include <rte_pause.h>
 
 #include "base/slice.h"
-#include "engine/engine_priv.h"
+#include "engine/loop_priv.h"
 
 enum {
 	SHARED_SPIN_TURNS = 8,       /**< idle turns before a yield, on a shared core */
@@ -47,158 +47,13 @@ enum {
 	SPIN_NS = 50000,             /**< a thread of several spins for this long after the last work; a program on its CPU waits meanwhile */
 	SHARED_NS = 20000,           /**< if a yield takes longer, another thread needs the CPU that we spin on */
 	NO_SPIN_NS = 10000000,       /**< after that nobody spins for this long */
+	COLD_NS = 1000000,           /**< after a sleep of this length other CPUs may be halted, and waking a program takes long */
+	TELL_ROUNDS = 2,             /**< completion events wait for so many rounds while there is work */
+	TELL_LATER_ROUNDS = 8,       /**< and for so many while the runner tries to give place to another thread */
 };
 
 /** What a loop does after a turn. */
 enum action { SPIN, YIELD, NAP, REST };
-
-struct engine_loop {
-	struct engine *engines[ENGINE_LOOP_MAX];
-	struct engine *first;        /**< whose kicks are all engines' */
-	unsigned int n;              /**< [runner] engines that are not stopped */
-	enum engine_idle policy;
-	unsigned int nb_threads;
-	bool by_turns;               /**< the threads take turns with the programs on their CPUs: engine_config.nb_cpus */
-	int go_fds[ENGINE_CPUS_MAX]; /**< for each thread; written by another one: come and spin */
-
-	/* [runner] */
-	bool begun;
-	uint64_t last_work_ns;
-	uint64_t nap_ns;             /**< length of the next nap */
-	uint32_t idle_turns;         /**< since the last work */
-	uint32_t yields;
-	uint32_t hog;                /**< naps left during which we assume that a yield would cost a whole time slice */
-	bool shared;                 /**< another thread wants this core */
-	uint64_t switches;           /**< the thread's context switches when last read */
-	unsigned int spinner;        /**< the thread that may spin */
-	bool may_spin;
-	uint64_t counted_ns;         /**< when active programs were last counted */
-	uint64_t no_spin_ns;         /**< nobody spins until then */
-
-	_Alignas(RTE_CACHE_LINE_SIZE) _Atomic uint32_t running; /**< 1: a thread is the runner */
-	_Atomic uint32_t again;      /**< a thread was woken while another was the runner */
-	_Atomic uint32_t ended;
-};
-
-/** @return true if there is something to do that doesn't depend on time or ports. */
-static bool
-has_work(const struct engine *e)
-{
-	return atomic_load_explicit(&e->stop, memory_order_relaxed) != 0 || !rte_ring_empty(e->mailbox) ||
-	       !rte_ring_empty(e->send) || !rte_ring_empty(e->handoff) || !rte_ring_empty(e->kicks) ||
-	       atomic_load_explicit(&e->copied, memory_order_relaxed) != NULL || sessions_rung(e);
-}
-
-/** @return for how long nothing is due, at most @p max_ns. */
-static uint64_t
-time_left(const struct engine_loop *l, uint64_t max_ns)
-{
-	uint64_t left = max_ns;
-
-	for (unsigned int i = 0; i < l->n; i++) {
-		const struct engine *e = l->engines[i];
-		uint64_t next = transport_next_timeout(e->tp);
-
-		if (next <= e->now_ns)
-			return 0;
-		if (next != UINT64_MAX)
-			left = RTE_MIN(left, next - e->now_ns);
-	}
-	return left;
-}
-
-/** From here on everybody who gives the engines work wakes a thread; programs only if @p kicks. */
-static void
-fall_asleep(struct engine_loop *l, bool kicks)
-{
-	for (unsigned int i = 0; i < l->n; i++) {
-		struct engine *e = l->engines[i];
-
-		if (e->c.sh.qsbr != NULL)
-			rte_rcu_qsbr_thread_offline(e->c.sh.qsbr, e->c.id);
-		atomic_store_explicit(&e->sleeping, 1, memory_order_relaxed);
-		if (kicks)
-			sessions_arm(e, true);
-	}
-	/* Either the giver sees that we sleep and kicks, or we see what it gave (Dekker). */
-	atomic_thread_fence(memory_order_seq_cst);
-}
-
-/** End the sleep. It counts as idle time, and not as time in which ports took no packets. */
-static void
-awake(struct engine_loop *l)
-{
-	for (unsigned int i = 0; i < l->n; i++) {
-		struct engine *e = l->engines[i];
-		uint64_t tsc = e->tsc, ns = e->now_ns;
-
-		atomic_store_explicit(&e->sleeping, 0, memory_order_relaxed);
-		io_disarm(e);
-		sessions_arm(e, false);
-		if (e->c.sh.qsbr != NULL)
-			rte_rcu_qsbr_thread_online(e->c.sh.qsbr, e->c.id);
-		io_was_away(e, engine_now(e) - ns);
-		e->stats.idle_cycles += e->tsc - tsc;
-		sessions_kicked(e);
-	}
-}
-
-/** @return true if packets may arrive at some port without waking anybody. */
-static bool
-must_poll(const struct engine_loop *l)
-{
-	for (unsigned int i = 0; i < l->n; i++) {
-		const struct engine *e = l->engines[i];
-		uint32_t waking = e->waking & atomic_load_explicit(&e->proven, memory_order_relaxed);
-
-		for (uint16_t p = 0; p < e->c.nb_ports; p++)
-			if ((!atomic_load_explicit(&e->c.ports[p]->joined, memory_order_relaxed) && ((waking | e->paused) >> p & 1) == 0) ||
-			    atomic_load_explicit(&e->c.ports[p]->impaired, memory_order_relaxed))
-				return true;
-	}
-	return false;
-}
-
-/**
- * Fall asleep, if there is nothing to do.
- * @param ns  The longest time to sleep; gets how long it may be. UINT64_MAX: until something happens.
- * @param kicks  Programs that post end the sleep. Not for naps: it would cost them a system call, and they needn't wait for long.
- * @return false: there is something to do, or soon.
- */
-static bool
-rest(struct engine_loop *l, uint64_t *ns, bool kicks)
-{
-	*ns = time_left(l, *ns);
-	if (*ns == 0)
-		return false;
-	fall_asleep(l, kicks);
-	for (unsigned int i = 0; i < l->n; i++) {
-		if (has_work(l->engines[i]) || !io_arm(l->engines[i])) {
-			awake(l);
-			return false;
-		}
-	}
-	l->engines[0]->stats.sleeps++;
-	return true;
-}
-
-/** Fall asleep until something happens, or for longer and longer naps if ports must be looked at. */
-static bool
-rest_for_long(struct engine_loop *l, uint64_t *ns)
-{
-	bool poll = must_poll(l), kicks = !poll || l->by_turns || l->policy == ENGINE_IDLE_INTERRUPT;
-
-	/* Programs that shall kick must ring first: their SQs aren't watched any more. */
-	for (unsigned int i = 0; i < l->n && kicks; i++)
-		if (!transport_rest(l->engines[i]->tp))
-			return false;
-	*ns = poll ? l->nap_ns : UINT64_MAX;
-	if (!rest(l, ns, kicks))
-		return false;
-	if (poll)
-		l->nap_ns = RTE_MIN(l->nap_ns * 2, (uint64_t)ENGINE_SLEEP_MAX_NS);
-	return true;
-}
 
 /** @return involuntary context switches of this thread: a yield after which another thread ran is one. */
 static uint64_t
@@ -336,7 +191,7 @@ yield(struct engine_loop *l)
 		yield_learn(l, clock_now() - before);
 		return true;
 	}
-	if (!rest_for_long(l, &ns))
+	if (!loop_rest_for_long(l, &ns))
 		return true;
 	atomic_store(&l->running, 0);
 	if (atomic_load(&l->again) == 0)
@@ -344,7 +199,7 @@ yield(struct engine_loop *l)
 	took = clock_now() - before;
 	if (!take(l))
 		return false;
-	awake(l);
+	loop_awake(l);
 	if (took > SHARED_NS) {
 		l->no_spin_ns = l->engines[0]->now_ns + NO_SPIN_NS;
 		l->may_spin = false;
@@ -366,7 +221,8 @@ leave(struct engine_loop *l)
 			continue;
 		}
 		atomic_store_explicit(&e->stop, 0, memory_order_relaxed);
-		e->looping = false;
+		e->looping = e->tells_later = false;
+		transport_tell(e->tp);
 		engine_disown(e);
 	}
 	l->n = left;
@@ -375,6 +231,33 @@ leave(struct engine_loop *l)
 	atomic_store(&l->ended, 1);
 	for (unsigned int i = 0; i < l->nb_threads; i++)
 		go(l, i);
+}
+
+static bool
+is_untold(const struct engine_loop *l)
+{
+	for (unsigned int i = 0; i < l->n; i++)
+		if (transport_untold(l->engines[i]->tp))
+			return true;
+	return false;
+}
+
+/**
+ * Raise completion events. After a long sleep they wait until what the engines have for each other is done: to wake a program takes 20 to 35 us
+ * then, for its CPU is halted, and the acknowledgement of what it is told of takes one.
+ * @param later  Another thread becomes the runner now, and raises them on a CPU that nobody needs.
+ */
+static void
+tell(struct engine_loop *l, uint32_t work, bool later)
+{
+	uint32_t most = l->slept_ns < COLD_NS ? 0 : later ? TELL_LATER_ROUNDS : work > 0 ? TELL_ROUNDS : 0;
+
+	if (likely(!is_untold(l)) || l->untold_rounds++ < most)
+		return;
+	l->untold_rounds = 0;
+	l->slept_ns = 0;
+	for (unsigned int i = 0; i < l->n; i++)
+		transport_tell(l->engines[i]->tp);
 }
 
 /**
@@ -388,10 +271,11 @@ run(struct engine_loop *l, unsigned int thread, bool kicked, bool *hand_on)
 {
 	uint64_t ns = UINT64_MAX;
 
-	awake(l);
+	loop_awake(l);
 	if (kicked && thread == l->spinner)
 		l->spinner = (thread + 1) % l->nb_threads;
 	for (;;) {
+		enum action action;
 		uint32_t work = 0;
 
 		if (unlikely(atomic_load_explicit(&l->again, memory_order_relaxed) != 0)) {
@@ -404,7 +288,11 @@ run(struct engine_loop *l, unsigned int thread, bool kicked, bool *hand_on)
 			return UINT64_MAX;
 		for (unsigned int i = 0; i < l->n; i++)
 			work += engine_run_turn(l->engines[i]);
-		switch (choose_action(l, thread, work)) {
+		action = choose_action(l, thread, work);
+		*hand_on = action == REST && l->may_spin && thread != l->spinner;
+		if (l->n > 1)
+			tell(l, work, *hand_on);
+		switch (action) {
 		case SPIN:
 			if (work == 0)
 				rte_pause();
@@ -415,12 +303,11 @@ run(struct engine_loop *l, unsigned int thread, bool kicked, bool *hand_on)
 			break;
 		case NAP:
 			ns = ENGINE_SLEEP_MIN_NS;
-			if (rest(l, &ns, false))
+			if (loop_rest(l, &ns, false))
 				return ns;
 			break;
 		case REST:
-			*hand_on = l->may_spin && thread != l->spinner;
-			if (rest_for_long(l, &ns))
+			if (loop_rest_for_long(l, &ns))
 				return ns;
 			/* For example the port takes no packets: others may use the core meanwhile. */
 			if (l->nb_threads == 1)
@@ -480,6 +367,7 @@ begin(struct engine_loop *l)
 		engine_now(e);
 		e->worked = false;
 		e->looping = true;
+		e->tells_later = l->n > 1;
 	}
 	l->begun = true;
 	l->last_work_ns = l->engines[0]->now_ns;

@@ -33,7 +33,7 @@ struct copier_lane;
  * [control] Open a lane.
  * @param fd  /proc/PID/mem of the program; the lane's from now on.
  * @param uid  The user to whom threads are charged.
- * @param close_fd  Closes @p fd when the last job has come back, on any thread: that may take long, because the memory may go with it.
+ * @param close_fd  Closes @p fd when the last job has come back, on any thread; must not block.
  * @return NULL: no memory; @p fd remains the caller's.
  */
 struct copier_lane *copier_lane_open(int fd, uid_t uid, void (*close_fd)(int fd, uid_t uid));

@@ -56,6 +56,27 @@ remote_write_tail_last(int fd, uint64_t va, const uint8_t *src, size_t len)
 	return rc != 0 ? rc : remote_write(fd, va + body, src + body, len - body);
 }
 
+/* The process may be killed between any two instructions. */
+static void
+note_begun(const struct mem_job *job, uint64_t before, uint64_t after)
+{
+	struct mem_note *n = job->note;
+
+	if (n == NULL)
+		return;
+	n->before = before;
+	n->after = after;
+	n->check = mem_note_check(n, job->note_begun);
+	atomic_store_explicit(&n->state, job->note_begun, memory_order_release);
+}
+
+static void
+note_done(const struct mem_job *job)
+{
+	if (job->note != NULL)
+		atomic_store_explicit(&job->note->state, job->note_done, memory_order_release);
+}
+
 static int
 atomic_run(struct mem_job *job)
 {
@@ -67,7 +88,11 @@ atomic_run(struct mem_job *job)
 		return rc;
 	now = swap ? (was == job->arg1 ? job->arg2 : was) : was + job->arg1;
 	job->old = was;
-	return now == was ? 0 : remote_write(job->fd, va, (const uint8_t *)&now, sizeof(now));
+	note_begun(job, was, now);
+	rc = now == was ? 0 : remote_write(job->fd, va, (const uint8_t *)&now, sizeof(now));
+	if (rc == 0)
+		note_done(job);
+	return rc;
 }
 
 static int

@@ -41,6 +41,23 @@ struct mem_piece {
 
 struct mem_owner;
 
+/**
+ * What has become of an atomic, in memory that outlives the process. It was executed if `state` is the job's note_done; if it is note_begun, the program's memory tells: it has
+ * `before` or `after`.
+ */
+struct mem_note {
+	_Atomic uint64_t state;
+	uint64_t before, after;
+	uint64_t check;            /**< mem_note_check() */
+};
+
+/** @return the check of a note whose state is @p begun, or what this became. */
+static inline uint64_t
+mem_note_check(const struct mem_note *n, uint64_t begun)
+{
+	return n->before ^ (n->after << 1 | n->after >> 63) ^ begun ^ UINT64_C(0x5aa55aa55aa55aa5);
+}
+
 enum { MEM_JOB_PIECES = 64 }; /**< of a job, at most: those of several packets, or of a message */
 static_assert((int)MEM_JOB_PIECES > (int)UROCE_MAX_SGE, "a packet and its GRH fit into a job");
 
@@ -62,6 +79,8 @@ struct mem_job {
 	uint8_t *data;
 	uint64_t arg1, arg2;       /**< of atomics */
 	uint64_t old;              /**< result of atomics */
+	struct mem_note *note;     /**< of an atomic that is to be noted, or NULL */
+	uint64_t note_begun, note_done;
 	struct mem_piece pieces[MEM_JOB_PIECES]; /**< atomics: one */
 };
 

@@ -68,8 +68,10 @@ struct mr {
 };
 
 /** Maps keys to MRs. Engines only call gen_table_get(); the control thread does the rest. */
+struct mw_note;
 struct mr_table {
 	struct rte_rcu_qsbr *qsbr;
+	struct mw_note *notes; /**< mw_keep(), or NULL */
 	struct gen_table keys; /**< MRs and windows by index; the low byte of a key is the low byte of its generation */
 };
 

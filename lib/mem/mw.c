@@ -19,10 +19,17 @@ struct mw_binding {
 	uint64_t addr, length;
 };
 
+/** A window in memory that outlives the process (mw_keep()). */
+struct mw_note {
+	_Atomic uint64_t counts; /**< which copy does, plus one; 0: there is no window */
+	struct mw_state copy[2];
+};
+
 struct mw {
 	struct mr entry; /**< the table's entry: MR_KEY_NONE and the PD */
 	uint32_t index;
 	enum mw_type type;
+	struct mw_note *note; /**< or NULL; whoever changes the binding writes it */
 	_Atomic uint32_t seq; /**< odd: the binding is being changed */
 	/** The binding. Each member is loaded and stored separately; seq says whether they are consistent. */
 	_Atomic uint32_t key, access, qpn;
@@ -58,6 +65,34 @@ mw_look_wait(const struct mw *mw, struct mw_binding *b)
 	return seq;
 }
 
+static struct mw_state
+state_of(const struct mw *mw, const struct mw_binding *b)
+{
+	struct mw_state s = { .type = mw->type, .pd = mw->entry.pd, .key = b->key };
+
+	if (b->mr == NULL)
+		return s;
+	s.mr_key = b->mr->key;
+	s.access = b->access;
+	s.qpn = b->qpn;
+	s.addr = b->addr;
+	s.length = b->length;
+	return s;
+}
+
+/** Write the binding down. The process may be killed between any two stores. */
+static void
+note(const struct mw *mw, const struct mw_binding *b)
+{
+	uint64_t to;
+
+	if (mw->note == NULL)
+		return;
+	to = atomic_load_explicit(&mw->note->counts, memory_order_relaxed) == 1 ? 1 : 0;
+	mw->note->copy[to] = state_of(mw, b);
+	atomic_store_explicit(&mw->note->counts, to + 1, memory_order_release);
+}
+
 /** Change the binding that mw_look_wait() read. @return false: another engine has changed it; read it again. */
 static bool
 mw_change(struct mw *mw, uint32_t seq, const struct mw_binding *b)
@@ -71,6 +106,7 @@ mw_change(struct mw *mw, uint32_t seq, const struct mw_binding *b)
 	atomic_store_explicit(&mw->mr, b->mr, memory_order_relaxed);
 	atomic_store_explicit(&mw->addr, b->addr, memory_order_relaxed);
 	atomic_store_explicit(&mw->length, b->length, memory_order_relaxed);
+	note(mw, b);
 	atomic_store_explicit(&mw->seq, seq + 2, memory_order_release);
 	return true;
 }
@@ -127,6 +163,8 @@ mw_publish(struct mr_table *t, struct mw *mw, uint32_t key)
 {
 	atomic_init(&mw->key, key);
 	mw->index = key >> 8;
+	mw->note = t->notes != NULL ? &t->notes[mw->index] : NULL;
+	note(mw, &(struct mw_binding){ .key = key });
 	gen_table_publish(&t->keys, mw->index, &mw->entry);
 }
 
@@ -161,6 +199,8 @@ mw_destroy_bulk(struct mr_table *t, struct mw **mws, uint32_t n)
 		struct mw *mw = mws[i];
 
 		mr_let_go(mw->mr);
+		if (mw->note != NULL)
+			atomic_store_explicit(&mw->note->counts, 0, memory_order_release);
 		/*
 		 * The next owner of the index starts with a low byte that differs from the last one the program chose.
 		 */
@@ -176,14 +216,34 @@ mw_save(const struct mw *mw, struct mw_state *to)
 	struct mw_binding b;
 
 	mw_look_wait(mw, &b);
-	*to = (struct mw_state){ .type = mw->type, .pd = mw->entry.pd, .key = b.key };
-	if (b.mr == NULL)
-		return;
-	to->mr_key = b.mr->key;
-	to->access = b.access;
-	to->qpn = b.qpn;
-	to->addr = b.addr;
-	to->length = b.length;
+	*to = state_of(mw, &b);
+}
+
+size_t
+mw_notes_bytes(const struct mr_table *t)
+{
+	return t->keys.size * sizeof(struct mw_note);
+}
+
+void
+mw_keep(struct mr_table *t, void *notes)
+{
+	t->notes = notes;
+}
+
+bool
+mw_noted(const void *notes, size_t bytes, uint32_t key, struct mw_state *to)
+{
+	const struct mw_note *n = (const struct mw_note *)notes + (key >> 8);
+	uint64_t counts;
+
+	if (key >> 8 >= bytes / sizeof(*n))
+		return false;
+	counts = atomic_load_explicit(&n->counts, memory_order_acquire);
+	if (counts != 1 && counts != 2)
+		return false;
+	*to = n->copy[counts - 1];
+	return to->key >> 8 == key >> 8;
 }
 
 /** Bind a window as it was. @return false: it can't have been. */

@@ -62,6 +62,18 @@ void mw_save(const struct mw *mw, struct mw_state *to);
  * @return 0; EINVAL (it can't have been so); EEXIST (the key's index is in use); ENOMEM.
  */
 int mw_restore(struct mr_table *t, const struct mw_state *from, struct mw **out);
+/** @return the size of the memory for mw_keep(). */
+size_t mw_notes_bytes(const struct mr_table *t);
+/**
+ * [control] Keep the state of each window in memory that may outlive the process, where mw_noted() finds it after `kill -9`. Called before the first window is made.
+ * @param notes  mw_notes_bytes() of zeros, as long as the table lives, aligned to 8; what isn't used isn't touched.
+ */
+void mw_keep(struct mr_table *t, void *notes);
+/**
+ * Find the window that had the index of @p key in such memory, which nobody writes any more.
+ * @return false: there was none.
+ */
+bool mw_noted(const void *notes, size_t bytes, uint32_t key, struct mw_state *to);
 /** @return the window's current key. */
 uint32_t mw_key(const struct mw *mw);
 

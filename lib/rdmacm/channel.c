@@ -189,6 +189,20 @@ fail:
 }
 
 /* ---- Destruction. Some programs destroy a channel while a thread of theirs is still reading it (rping). ---- */
+/** @return true if an event of this number was read before. Others may have been read out of order by other threads. */
+static bool
+was_read(struct cm_channel *ch, uint32_t number)
+{
+	uint32_t *seen = &ch->seen[number % CM_SEEN_EVENTS];
+	bool again;
+
+	pthread_mutex_lock(&ch->lock);
+	again = number != 0 && *seen == number;
+	*seen = number;
+	pthread_mutex_unlock(&ch->lock);
+	return again;
+}
+
 int
 cm_read_record(struct cm_channel *ch, struct ctl_cm_event *r)
 {
@@ -196,8 +210,9 @@ cm_read_record(struct cm_channel *ch, struct ctl_cm_event *r)
 	int err;
 
 	atomic_fetch_add(&ch->readers, 1);
-	if (!atomic_load(&ch->destroyed))
-		n = read(ch->ch.fd, r, sizeof(*r));
+	do
+		n = atomic_load(&ch->destroyed) ? 0 : read(ch->ch.fd, r, sizeof(*r));
+	while (n == (ssize_t)sizeof(*r) && was_read(ch, r->number));
 	err = n == (ssize_t)sizeof(*r) ? 0 : n < 0 ? errno : ENODEV;
 	/* A thread that got an error would end its program, so it waits here for ever. */
 	while (atomic_load(&ch->destroyed))

@@ -33,6 +33,7 @@
 
 enum {
 	CM_KEPT_CHANNELS = 8,   /**< destroyed channels that are not freed yet */
+	CM_SEEN_EVENTS = 64,    /**< events of a channel whose numbers are remembered */
 	CMID_RESOLVE_MS = 2000, /**< timeout of rdma_create_ep() for resolving an address, and again for a route */
 	CMID_INDEX_MASK = (1 << 20) - 1, /**< index in the channel's table; the other bits of a handle are a generation */
 };
@@ -49,6 +50,7 @@ struct cm_channel {
 	pthread_mutex_t lock;
 	struct cmid **ids;    /**< indexed by the low bits of their handles */
 	uint32_t nb_ids;      /**< size of the table */
+	uint32_t seen[CM_SEEN_EVENTS]; /**< numbers of events that were read, by their low bits: the next daemon after a crash may send one again */
 };
 
 /** A device, opened when the first id needs it and never closed. */

@@ -5,8 +5,9 @@
  *
  * A SOCK_SEQPACKET unix socket; one connection is one session (one open device context). The client sends a request
  * (struct ctl_req with the member for its op filled in) and waits for its reply (struct ctl_rsp); file descriptors
- * accompany either as SCM_RIGHTS. Requests are answered in order. Completion events, asynchronous events and those of
- * rdma_cm are not sent on this socket: each is a record, sent as one message of a connected pair of SOCK_SEQPACKET
+ * accompany either as SCM_RIGHTS. Requests are answered in order. A daemon that goes on after a crash of the one before
+ * may answer a request a second time: replies have the numbers of their requests, and a client that numbers its requests
+ * drops those with another number than the last. Completion events, asynchronous events and those of rdma_cm are not sent on this socket: each is a record, sent as one message of a connected pair of SOCK_SEQPACKET
  * sockets that the daemon makes. The client gets the end that receives and gives it to the program, which may poll it,
  * read it and set its flags. The daemon sends with MSG_DONTWAIT, and what a reader does never makes it wait.
  *
@@ -505,8 +506,9 @@ struct ctl_req {
 		struct ctl_cm_option_req cm_option;
 		struct ctl_cm_join_req cm_join;
 		struct ctl_cm_migrate_req cm_migrate;
-		uint8_t space[256];
+		uint8_t space[248];
 	};
+	uint64_t number; /**< one more than that of the request before; 0: requests have no numbers */
 };
 #define CTL_REQ_BYTES sizeof(struct ctl_req)
 
@@ -538,12 +540,13 @@ struct ctl_rsp {
 		struct ctl_cm_id_info cm_info;
 		struct ctl_cm_qp_attr_rsp cm_qp_attr;
 		char message[256]; /**< if status isn't 0: what is wrong and what would be right, or "" */
-		uint8_t space[512];
+		uint8_t space[504];
 	};
+	uint64_t number; /**< of the request */
 };
 
-static_assert(sizeof(struct ctl_req) == 8 + 256, "ABI");
-static_assert(sizeof(struct ctl_rsp) == 16 + 512, "ABI");
+static_assert(sizeof(struct ctl_req) == 8 + 256 && offsetof(struct ctl_req, number) == 8 + 248, "ABI");
+static_assert(sizeof(struct ctl_rsp) == 16 + 512 && offsetof(struct ctl_rsp, number) == 16 + 504, "ABI");
 static_assert(sizeof(struct ctl_seg) == 48, "ABI");
 
 #endif /* UROCE_CTL_H */

@@ -222,7 +222,7 @@ struct ctl_cm_event {
 	uint32_t group;        /**< MULTICAST_*: handle */
 	uint32_t type;         /**< enum ctl_cm_event_type */
 	int32_t status;        /**< 0, a negative errno value, or the reason of a REJ or status of a SIDR_REP */
-	uint32_t reserved;
+	uint32_t number;       /**< of the event in its socket, from 1; a daemon that follows one that crashed may send an event again. 0: it has none */
 	struct ctl_cm_conn_param conn;
 	struct uroce_ah_attr ah; /**< UD: the path to the peer or the group */
 	struct ctl_cm_id_info info; /**< CONNECT_REQUEST: of the new id; ADDR_RESOLVED, ROUTE_RESOLVED: of the id */

@@ -102,6 +102,9 @@ ring_phase(uint32_t counter, unsigned int order)
 	return 1 + ((counter >> order) & 1);
 }
 
+/** The phases of two laps, one after the other, differ in these bits. */
+#define RING_PHASES 3
+
 /** Last word of a CQE; stored last. */
 union ring_cqe_ctl {
 	struct {

@@ -39,6 +39,14 @@ flush_one_send(struct transport *tp, struct qp *qp)
 	return true;
 }
 
+/* All of a queue may be flushed in one go. */
+static void
+flushed(struct transport *tp, struct qp *qp)
+{
+	if (unlikely(tp->journal != NULL))
+		journal_stepped(tp, qp);
+}
+
 uint32_t
 qp_flush_run(struct transport *tp, struct qp *qp, uint32_t budget)
 {
@@ -47,16 +55,20 @@ qp_flush_run(struct transport *tp, struct qp *qp, uint32_t budget)
 	/* The copy that runs writes to a buffer that the program would get back. */
 	if (copy_stalled(qp) && qp_does(qp, QP_FLUSHES_RQ))
 		return 0;
-	while (work < budget && flush_one_send(tp, qp))
+	while (work < budget && flush_one_send(tp, qp)) {
 		work++;
+		flushed(tp, qp);
+	}
 	if (!qp_does(qp, QP_FLUSHES_RQ))
 		return work;
-	while (work < budget && recv_flush_one(tp, qp))
+	while (work < budget && recv_flush_one(tp, qp)) {
 		work++;
+		flushed(tp, qp);
+	}
 	/* The QP will take no more WQEs from its SRQ (10.2.9.4), so the program can destroy it without losing one. */
 	if (work < budget && (qp->rcv.srq != NULL || qp->type == UROCE_QPT_XRC_RECV) && !qp->rcv.last_wqe_event) {
 		qp->rcv.last_wqe_event = true;
-		tp_event(tp, UROCE_EVENT_QP_LAST_WQE_REACHED, qp->cookie, qp->owner);
+		qp_event(tp, UROCE_EVENT_QP_LAST_WQE_REACHED, qp);
 	}
 	return work;
 }

@@ -12,6 +12,7 @@
 #include "transport/core/sched_priv.h"
 #include "transport/core/share_priv.h"
 #include "transport/core/srq_priv.h"
+#include "transport/journal/journal_priv.h"
 #include "transport/move.h"
 #include "transport/path/path_priv.h"
 #include "transport/req/scoreboard_priv.h"
@@ -23,6 +24,9 @@ enum { MOVED_POOLS = TP_POOL_REORDERS + 1 };
 struct member {
 	struct qp *qp;
 	struct share *share;
+	struct tp_journal_qp *journal;       /* that it had */
+	struct tp_journal_qp *entry;         /* that it will have; reserved, and not used yet */
+	bool journaled;                      /* it will have one */
 	uint32_t need_pkts, nb_pkts;         /* packets beyond a gap: how many it needs, and has reserved */
 	bool need[MOVED_POOLS];
 	void *items[MOVED_POOLS];            /* reserved, and not used yet */
@@ -30,7 +34,7 @@ struct member {
 };
 
 struct qp_move {
-	struct transport *to;
+	struct transport *to, *from;
 	bool left, arrived;
 	uint64_t left_ns, arrived_ns;
 	struct tp_held_list *held;           /* by the former engine; empty until then */
@@ -81,6 +85,7 @@ void
 qp_move_add(struct qp_move *m, struct qp *qp, struct share *share)
 {
 	m->qps[m->nb_qps].qp = qp;
+	m->qps[m->nb_qps].journaled = m->to->journal != NULL;
 	m->qps[m->nb_qps++].share = share != NULL ? share : &m->to->own_share;
 }
 
@@ -101,6 +106,8 @@ reserve(struct transport *to, struct member *b)
 		if (b->items[i] == NULL)
 			return ENOMEM;
 	}
+	if (b->journaled && b->entry == NULL && (b->entry = journal_entry()) == NULL)
+		return ENOMEM;
 	for (; b->nb_pkts < b->need_pkts; b->nb_pkts++) {
 		b->pkts[b->nb_pkts] = share_lend(to, b->share, TP_POOL_REORDER_PKTS, &to->reorder_pkts);
 		if (b->pkts[b->nb_pkts] == NULL)
@@ -129,6 +136,8 @@ give_back(struct transport *to, struct member *b)
 	while (b->nb_pkts > 0)
 		share_return(to, b->share, TP_POOL_REORDER_PKTS, &to->reorder_pkts, b->pkts[--b->nb_pkts]);
 	memset(b->items, 0, sizeof(b->items));
+	free(b->entry);
+	b->entry = NULL;
 }
 
 static void
@@ -150,7 +159,7 @@ is_reserved(const struct member *b)
 	for (unsigned int i = 0; i < MOVED_POOLS; i++)
 		if (b->need[i] && b->items[i] == NULL)
 			return false;
-	return b->nb_pkts >= b->need_pkts;
+	return b->nb_pkts >= b->need_pkts && (!b->journaled || b->entry != NULL);
 }
 
 /* Copy an item to the one that was reserved for it, and give it back. @return the new one; NULL: the QP has none. */
@@ -247,6 +256,7 @@ leave(struct member *b, struct transport *from, struct transport *to)
 	/* Whatever it goes on receiving into goes with it; an XRC SRQ that is destroyed is received into no more. */
 	UROCE_ASSERT(qp->rcv.srq == NULL || qp->rcv.srq->gone || qp->rcv.srq->tp == NULL);
 	take_all_along(b, from, to);
+	b->journal = journal_depart(from, qp);
 	qp_unlist(from, qp);
 	cc_stop(from, qp);
 	share_leave(qp);
@@ -262,6 +272,8 @@ qp_move_leave(struct qp_move *m, struct transport *from)
 		srq_leave(m->srqs[i], from);
 	for (uint32_t i = 0; i < m->nb_qps; i++)
 		leave(&m->qps[i], from, m->to);
+	journal_commit(from);
+	m->from = from;
 	m->left = true;
 	m->left_ns = from->now_ns;
 	MARK_IF(m->nb_srqs == 1 && m->nb_qps > 1 && m->srqs[0]->xrcd == 0, "an SRQ moves with several QPs");
@@ -282,6 +294,10 @@ arrive(struct member *b, struct transport *to)
 
 	share_enter(to, qp, b->share);
 	to->nb_qps++;
+	if (b->journaled) {
+		journal_arrive(to, qp, b->entry, b->journal);
+		b->entry = NULL;
+	}
 	path_follow_mtu(to, qp);
 	__atomic_store_n(&qp->tp, to, __ATOMIC_RELEASE);
 	if (qp->loss.deadline_ns != 0)
@@ -303,6 +319,11 @@ qp_move_arrive(struct qp_move *m, uint64_t now_ns)
 		srq_arrive(m->srqs[i], to);
 	for (uint32_t i = 0; i < m->nb_qps; i++)
 		arrive(&m->qps[i], to);
+	journal_commit(to);
+	for (uint32_t i = 0; i < m->nb_srqs; i++)
+		journal_srq_arrived(m->from, m->srqs[i]);
+	for (uint32_t i = 0; i < m->nb_qps; i++)
+		journal_arrived(m->qps[i].journal);
 	m->arrived = true;
 	m->arrived_ns = to->now_ns;
 }

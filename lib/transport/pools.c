@@ -69,6 +69,7 @@ limits_default(struct tp_limits *l)
 	limit(&l->reorder_span, TP_SACK_SPAN);
 	limit(&l->cwnd, TP_CWND_MAX);
 	limit(&l->held_packets, TP_HELD);
+	limit(&l->journal_items, TP_JOURNAL_ITEMS);
 }
 
 void

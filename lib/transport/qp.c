@@ -17,6 +17,7 @@
 #include "transport/core/share_priv.h"
 #include "transport/core/time_wait_priv.h"
 #include "transport/flush_priv.h"
+#include "transport/journal/journal_priv.h"
 #include "transport/path/path_priv.h"
 #include "transport/qp_priv.h"
 #include "transport/req/loss_priv.h"
@@ -32,10 +33,20 @@ static_assert(sizeof(struct qp) + UROCE_MAX_RD_ATOMIC * sizeof(struct tp_res) <=
 	      "an idle QP costs at most 2 KiB");
 
 /* ---- Creation and destruction ---- */
+/* @return whether the transport's journal can know @p cq. */
 static bool
-params_ok(const struct qp_params *p)
+cq_known(const struct transport *tp, const struct cq *cq)
+{
+	return tp->journal == NULL || cq == NULL || cq->number < tp->c.journal_limits.cqs;
+}
+
+static bool
+params_ok(const struct transport *tp, const struct qp_params *p)
 {
 	uint32_t stride = ring_sq_stride(p->cap.max_send_sge, p->cap.max_inline_data);
+
+	if (!cq_known(tp, p->send_cq) || !cq_known(tp, p->recv_cq))
+		return false;
 
 	if (p->type == UROCE_QPT_XRC_RECV)
 		return p->xrcd != 0 && p->shared != NULL && p->send_cq == NULL && p->recv_cq == NULL &&
@@ -91,7 +102,7 @@ qp_create_as(struct transport *tp, const struct qp_params *p, uint32_t qpn, stru
 	struct qp *qp;
 	int rc;
 
-	if (!params_ok(p) || p->max_mtu > UROCE_MTU_4096 || p->port >= tp->c.nb_ports)
+	if (!params_ok(tp, p) || p->max_mtu > UROCE_MTU_4096 || p->port >= tp->c.nb_ports)
 		return EINVAL;
 	qp = calloc(1, sizeof(*qp));
 	if (qp == NULL)
@@ -104,7 +115,7 @@ qp_create_as(struct transport *tp, const struct qp_params *p, uint32_t qpn, stru
 	qp->send_cq = p->send_cq;
 	qp->recv_cq = p->recv_cq;
 	qp->rcv.srq = p->srq;
-	qp->sig_all = p->sq_sig_all;
+	qp->req.sig_all = p->sq_sig_all;
 	qp->rcv.xrcd = p->xrcd;
 	qp->req.sq = p->type == UROCE_QPT_XRC_RECV ? no_sq() : p->sq;
 	qp->rcv.rq = p->rq;
@@ -126,6 +137,11 @@ qp_create_as(struct transport *tp, const struct qp_params *p, uint32_t qpn, stru
 	}
 	share_enter(tp, qp, p->share);
 	rc = qpn == 0 ? qp_table_add(tp->c.sh.qps, qp) : qp_table_add_as(tp->c.sh.qps, qp, qpn);
+	if (rc == 0 && (rc = journal_enter(tp, qp)) != 0) {
+		share_leave(qp);
+		qp_table_remove(tp->c.sh.qps, qp);
+		return rc;
+	}
 	if (rc != 0) {
 		share_leave(qp);
 		free(qp);
@@ -142,7 +158,11 @@ qp_create_as(struct transport *tp, const struct qp_params *p, uint32_t qpn, stru
 int
 qp_create(struct transport *tp, const struct qp_params *p, struct qp **out)
 {
-	return qp_create_as(tp, p, 0, out);
+	int rc = qp_create_as(tp, p, 0, out);
+
+	if (rc == 0)
+		journal_commit(tp);
+	return rc;
 }
 
 /* Forget what is in flight in both directions, and return what was lent for it. */
@@ -173,6 +193,7 @@ qp_discard(struct transport *tp, struct qp *qp)
 		use_parts(qp, -1);
 	share_leave(qp);
 	tp->nb_qps--;
+	journal_leave(tp, qp);
 	qp_table_remove(tp->c.sh.qps, qp);
 }
 
@@ -214,6 +235,7 @@ reset(struct transport *tp, struct qp *qp)
 	path_reset(qp);
 	qp->diag = (struct qp_diagnosis){ .why = QP_WHY_NONE };
 	qp->attr = (struct uroce_qp_attr){ .cap = qp->attr.cap };
+	journal_forget_kept(qp, true);
 	qp_stop_watching(qp, false);
 	shared_store(&qp->shared->rq_watch, 1);
 }
@@ -250,7 +272,7 @@ set_attributes(struct qp *qp, const struct uroce_qp_attr *a, uint32_t mask)
 	SET(ALT_PATH, alt_timeout);
 #undef SET
 	qp->access = q->qp_access_flags;
-	qp->qkey = q->qkey;
+	qp->rcv.qkey = q->qkey;
 	qp->path.dest_qpn = q->dest_qp_num;
 	qp->loss.timeout = q->timeout;
 	/* Only another number begins anew: a program that changes something else again and again must not keep a dead peer alive. */
@@ -281,7 +303,7 @@ enter(struct transport *tp, struct qp *qp, enum uroce_qp_state from, enum uroce_
 		break;
 	case UROCE_QPS_SQD:
 		/* SQ_DRAINED is raised once each time the QP enters SQD. */
-		qp->sqd_event = qp->sqd_event && from == UROCE_QPS_SQD;
+		qp->req.sqd_event = qp->req.sqd_event && from == UROCE_QPS_SQD;
 		break;
 	case UROCE_QPS_ERR:
 		qp_error(tp, qp, -1, TP_BECAUSE(PROGRAM, 0));
@@ -309,6 +331,7 @@ static bool
 flush_before_rts(struct transport *tp, struct qp *qp)
 {
 	qp_flush_run(tp, qp, UINT32_C(1) << qp->req.sq.order);
+	journal_commit(tp);
 	/* The events of a turn's completions are raised at its end, but the next turn may be a while away. */
 	if (tp->nb_touched != 0)
 		cq_flush_touched(tp);
@@ -321,6 +344,7 @@ qp_device_gone(struct transport *tp, struct qp *qp, uint64_t now_ns)
 	tp->now_ns = now_ns;
 	if (qp->state != UROCE_QPS_RESET)
 		qp_error(tp, qp, -1, TP_BECAUSE(DEVICE, 0));
+	journal_commit(tp);
 }
 
 /* Both paths must use the same port, and both loopback or neither: the QP uses one port and one TX vector. */
@@ -345,9 +369,9 @@ qp_modify(struct transport *tp, struct qp *qp, const struct uroce_qp_attr *attr,
 	return qp_modify_paths(tp, qp, attr, mask, path, NULL, now_ns);
 }
 
-int
-qp_modify_paths(struct transport *tp, struct qp *qp, const struct uroce_qp_attr *attr, uint32_t mask,
-		const struct tp_path *path, const struct tp_path *alt, uint64_t now_ns)
+static int
+modify(struct transport *tp, struct qp *qp, const struct uroce_qp_attr *attr, uint32_t mask, const struct tp_path *path, const struct tp_path *alt,
+       uint64_t now_ns)
 {
 	enum uroce_qp_state from, to;
 	uint8_t timeout = qp->loss.timeout;
@@ -397,6 +421,17 @@ qp_modify_paths(struct transport *tp, struct qp *qp, const struct uroce_qp_attr 
 	if (mask & UROCE_QP_STATE)
 		enter(tp, qp, from, to, mask);
 	return 0;
+}
+
+int
+qp_modify_paths(struct transport *tp, struct qp *qp, const struct uroce_qp_attr *attr, uint32_t mask,
+		const struct tp_path *path, const struct tp_path *alt, uint64_t now_ns)
+{
+	int rc = modify(tp, qp, attr, mask, path, alt, now_ns);
+
+	journal_cold(qp);
+	journal_commit(tp);
+	return rc;
 }
 
 void

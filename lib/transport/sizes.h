@@ -41,6 +41,13 @@ struct tp_limits {
 	uint16_t reorder_span;     /**< PSNs beyond a gap that are kept */
 	uint16_t cwnd;             /**< packets of a QP in flight */
 	uint16_t held_packets;     /**< that are held for QPs on their way to another engine */
+	uint16_t journal_items;    /**< completions and events that a turn has in its journal before it ends early */
+};
+
+/** What a journal has room for (journal/journal.h). */
+struct journal_limits {
+	uint32_t qps;        /**< QPs at a time: at least as many as the table of QPs has slots */
+	uint32_t cqs, srqs;  /**< cq_params.number and srq_params.number are below */
 };
 
 #endif /* UROCE_TRANSPORT_SIZES_H */

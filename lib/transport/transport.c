@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Creation of a transport, and passing received packets to their QPs. turn.c has the rest of a turn.
+ * Passing received packets to their QPs. turn.c has the rest of a turn, create.c how a transport begins and ends.
  */
 #include "transport/cc/cc_priv.h"
 #include "transport/core/async_priv.h"
@@ -20,9 +20,9 @@
 #include "transport/core/time_wait_priv.h"
 #include "transport/core/tx_priv.h"
 #include "transport/flush_priv.h"
+#include "transport/journal/journal_priv.h"
 #include "transport/path/path_priv.h"
 #include "transport/plan_priv.h"
-#include "transport/pools_priv.h"
 #include "transport/req/loss_priv.h"
 #include "transport/req/requester_priv.h"
 #include "transport/req/sack_priv.h"
@@ -31,69 +31,6 @@
 #include "transport/resp/resp_priv.h"
 #include "transport/rx_priv.h"
 #include "transport/svc/svc_priv.h"
-
-struct transport *
-transport_create(const struct transport_config *c)
-{
-	struct transport *tp;
-
-	if (c->engine >= UROCE_MAX_ENGINES || c->nb_ports == 0 || c->nb_ports > UROCE_MAX_PORTS || c->sh.mrs == NULL ||
-	    c->sh.qps == NULL || c->sh.pool == NULL) {
-		errno = EINVAL;
-		return NULL;
-	}
-	tp = calloc(1, sizeof(*tp) + c->nb_ports * sizeof(tp->tx[0]));
-	if (tp == NULL)
-		return NULL;
-	tp->c = *c;
-	pools_default(&tp->c.pools);
-	limits_default(&tp->c.limits);
-	if (c->by_reference)
-		tp->locals = calloc(1, sizeof(*tp->locals));
-	tp->held = held_create();
-	if (pools_create(tp) != 0 || diag_create(tp) != 0 || tp->held == NULL || (c->by_reference && tp->locals == NULL)) {
-		pools_destroy(tp);
-		diag_destroy(tp);
-		held_destroy(tp->held);
-		free(tp->locals);
-		free(tp);
-		errno = ENOMEM;
-		return NULL;
-	}
-	for (uint16_t i = 0; i < c->nb_ports; i++) {
-		static const uint16_t none[UROCE_MAX_PKEYS];
-
-		if (memcmp(c->ports[i].pkeys, none, sizeof(none)) == 0)
-			tp->c.ports[i].pkeys[0] = WIRE_PKEY_DEFAULT;
-	}
-	shares_init(tp);
-	TAILQ_INIT(&tp->replies);
-	TAILQ_INIT(&tp->copies);
-	TAILQ_INIT(&tp->blocked);
-	TAILQ_INIT(&tp->fresh);
-	wheel_init(&tp->wheel, 0);
-	tp->deferred_next_ns = tp->owed_next_ns = UINT64_MAX;
-	TAILQ_INIT(&tp->owed);
-	return tp;
-}
-
-void
-transport_destroy(struct transport *tp)
-{
-	if (tp == NULL)
-		return;
-	for (uint16_t i = 0; i < tp->c.nb_ports; i++)
-		rte_pktmbuf_free_bulk(tp->tx[i].pkts, tp->tx[i].n);
-	rte_pktmbuf_free_bulk(tp->loop.pkts, tp->loop.n);
-	rte_pktmbuf_free_bulk(tp->mbufs, tp->nb_mbufs);
-	held_destroy(tp->held);
-	if (tp->locals != NULL)
-		locals_drop(tp);
-	free(tp->locals);
-	pools_destroy(tp);
-	diag_destroy(tp);
-	free(tp);
-}
 
 struct tp_txvec *
 transport_tx(struct transport *tp, uint16_t port)
@@ -183,7 +120,7 @@ rx_admitted(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	/* Of RC, the packet that it begins with: others may be a stranger's, or of another connection. */
 	if (unlikely(qp->state == UROCE_QPS_RTR && !qp->rcv.comm_est) && (qp->service != WIRE_RC || p->bth.psn == qp->rcv.epsn)) {
 		qp->rcv.comm_est = true;
-		tp_event(tp, UROCE_EVENT_COMM_EST, qp->cookie, qp->owner);
+		qp_event(tp, UROCE_EVENT_COMM_EST, qp);
 	}
 	if (likely(qp->service == WIRE_RC))
 		responder_rx(tp, qp, p);
@@ -280,6 +217,8 @@ rx_run_waiting(struct transport *tp, struct qp *qp, uint32_t budget)
 	while (n < budget && (w = rx_wait_take(tp, qp)) != NULL) {
 		qp->sched.deficit -= (int32_t)rx_charge(tp, qp->share, &w->p);
 		rx_to_qp(tp, qp, w->port, &w->p);
+		if (unlikely(tp->journal != NULL))
+			journal_stepped(tp, qp);
 		rx_wait_end(tp, qp, w);
 		n++;
 	}
@@ -365,6 +304,7 @@ rx_resume(struct transport *tp, struct qp *qp)
 static void
 copied(struct transport *tp, struct qp *qp)
 {
+	journal_touch(qp);
 	if (!copy_stalled(qp))
 		rx_resume(tp, qp);
 	if (qp->req.wait == REQ_WAIT_MEMORY)
@@ -517,6 +457,9 @@ rx_batch(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16_t n
 		else
 			pkts[left++] = pkts[i];
 	}
+	/* For a journal the packets of a batch are one step. */
+	if (unlikely(tp->journal != NULL))
+		journal_room(tp);
 	for (uint16_t i = 0; i < nb_done; i++) {
 		uint16_t from = trusted ? done[i]->port : port;
 		struct qp *qp = slots[i].qp;
@@ -535,6 +478,7 @@ rx_batch(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16_t n
 			done[i] = NULL;
 		} else {
 			rx_charge(tp, qp->share, &slots[i].p);
+			journal_touch(qp);
 			rx_to_qp(tp, qp, from, &slots[i].p);
 		}
 	}
@@ -560,6 +504,14 @@ transport_rx(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16
 	return left;
 }
 
+static inline void
+rx_by_reference(struct transport *tp, struct qp *qp, const struct tp_local *l)
+{
+	rx_at_once(tp, qp, l->port, &l->p);
+	if (unlikely(tp->journal != NULL))
+		journal_stepped(tp, qp);
+}
+
 void
 rx_local(struct transport *tp)
 {
@@ -576,7 +528,7 @@ rx_local(struct transport *tp)
 		tp->counters.rx_packets++;
 		tp->counters.rx_bytes += l->bytes;
 		if (likely(qp != NULL && qp_transport(qp) == tp))
-			rx_at_once(tp, qp, l->port, &l->p);
+			rx_by_reference(tp, qp, l);
 		else if (qp == NULL)
 			rx_no_qp(tp, l->port, &l->p);
 		else

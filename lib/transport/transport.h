@@ -26,6 +26,7 @@
 #include "ring/ring.h"
 #include "transport/sizes.h"
 #include "transport/share.h"
+#include "transport/gsi.h"
 #include "base/shared.h"
 #include "base/gid.h"
 #include "wire/wire.h"
@@ -277,30 +278,6 @@ struct tp_port_config {
 	uint8_t mtu_shift; /**< log2 of the largest path MTU that fits in ip_mtu with all headers; 0: not even 256 does, or ip_mtu is 0 */
 };
 
-/* ---- The GSI: QP 1, which has no struct qp. Received MADs go to a callback; packets to send are only built here ---- */
-enum { TP_MAD_BYTES = 256 };
-/** A MAD received for QP 1 with a valid ICRC, Q_Key and P_Key. Its addresses are not checked. */
-struct tp_mad {
-	uint16_t port;
-	uint16_t pkey;          /**< from the port's table: what an answer must carry */
-	uint32_t src_qpn;
-	uint32_t flow_label;    /**< of IPv6 */
-	struct gid sgid, dgid;
-	uint8_t smac[6];
-	uint16_t vlan_tci;      /**< 0: untagged */
-	uint8_t traffic_class;  /**< without ECN, which belongs to the network */
-	uint8_t hop_limit;      /**< as received, after the routers on the path have decremented it */
-	uint8_t data[TP_MAD_BYTES];
-};
-/**
- * [any] Build the packet that carries @p mad from QP 1 to the peer's QP 1 along @p a, whose sport may be 0.
- * @param frame  Room for WIRE_MAX_HDR_BYTES + TP_MAD_BYTES + WIRE_ICRC_BYTES.
- * @param psn  QP 1 numbers its packets like any UD QP.
- * @return size of the frame in bytes.
- */
-uint32_t gsi_build(uint8_t *frame, const struct wire_addr *a, uint16_t pkey, uint32_t psn,
-		   const uint8_t mad[TP_MAD_BYTES]);
-
 struct transport_config {
 	struct shared sh;
 	struct tp_pool_sizes pools;
@@ -326,6 +303,8 @@ struct transport_config {
 	 * @return false: there is no room for it now (counted as delayed); it is tried again. NULL: no CQ has a channel.
 	 */
 	bool (*notify)(void *arg, int channel, uint64_t cookie);
+	/** It is called by transport_tell() alone, so that the system calls that it makes come after the packets of the turn. Not with a journal. */
+	bool tell_later;
 	/** Called on the engine's thread for each asynchronous event. */
 	void (*event)(void *arg, const struct tp_event *ev);
 	/** Called on the engine's thread when a QP has gone to ERR or SQE; qp_look() tells why. May be NULL. */
@@ -344,6 +323,8 @@ struct transport_config {
 	 */
 	bool (*copy)(void *arg, struct mem_job *job);
 	void *arg;
+	void *journal; /**< journal_bytes() of zeros for a journal, aligned to a page; NULL: it keeps none (journal/journal.h) */
+	struct journal_limits journal_limits;
 };
 /** [control] @return the transport, or NULL with errno set. */
 struct transport *transport_create(const struct transport_config *c);
@@ -365,6 +346,10 @@ uint16_t transport_rx(struct transport *tp, uint16_t port, struct rte_mbuf **pkt
  * @return packets and WQEs handled; 0 means idle.
  */
 uint32_t transport_run(struct transport *tp, uint64_t now_ns);
+/** [engine] @return whether transport_tell() has something to do. */
+bool transport_untold(const struct transport *tp);
+/** [engine] Raise the completion events that wait for it (transport_config.tell_later). */
+void transport_tell(struct transport *tp);
 
 /**
  * [engine] Before the engine sleeps: stop watching the SQs of QPs that have nothing to do, so that their clients ring the doorbell.
@@ -432,6 +417,7 @@ struct cq_params {
 	uint64_t cookie;
 	void *owner;
 	bool multi;                     /**< QPs of several transports may complete here */
+	uint32_t number;                /**< under which journals know it: below journal_limits.cqs, and no other CQ's of any of the transports */
 };
 /** [control] @return 0 or ENOMEM. */
 int cq_create(const struct cq_params *p, struct cq **out);
@@ -475,6 +461,7 @@ struct srq_params {
 	uint32_t xrcd; /**< XRC domain: QPs of it reach the SRQ; 0: not an XRC SRQ */
 	uint32_t srqn; /**< number, 24 bits; unique among XRC SRQs, and in its low 16 bits, which CQEs carry */
 	struct cq *cq; /**< where its receives complete */
+	uint32_t number; /**< under which journals know it: below journal_limits.srqs, and no other SRQ's of any of the transports */
 };
 /** [engine] @return 0; ENOMEM; EINVAL (XRC: srqn or cq is missing). */
 int srq_create(struct transport *tp, const struct srq_params *p, struct srq **out);

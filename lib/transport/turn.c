@@ -13,6 +13,7 @@
 #include "transport/core/sched_priv.h"
 #include "transport/core/share_priv.h"
 #include "transport/flush_priv.h"
+#include "transport/journal/journal_priv.h"
 #include "transport/req/loss_priv.h"
 #include "transport/req/req_invariants_priv.h"
 #include "transport/req/requester_priv.h"
@@ -38,10 +39,17 @@ enum served {
 static void
 timer_fired(struct wheel_entry *e, void *arg)
 {
-	if (e->kind == TP_TIMER_PACE)
-		cc_timer(arg, e);
-	else
-		loss_timer(arg, (struct qp *)((uint8_t *)e - offsetof(struct qp, loss.timer)));
+	struct transport *tp = arg;
+	struct qp *qp;
+
+	if (e->kind == TP_TIMER_PACE) {
+		cc_timer(tp, e);
+		return;
+	}
+	qp = (struct qp *)((uint8_t *)e - offsetof(struct qp, loss.timer));
+	loss_timer(tp, qp);
+	if (unlikely(tp->journal != NULL))
+		journal_stepped(tp, qp);
 }
 
 /* ---- QPs ---- */
@@ -139,6 +147,8 @@ visit(struct transport *tp, struct share *s, struct qp *qp, uint32_t budget)
 
 	atomic_store_explicit(&tp->serving, qp, memory_order_relaxed);
 	work = run_qp(tp, qp, budget);
+	if (unlikely(tp->journal != NULL) && work != 0)
+		journal_stepped(tp, qp);
 	charge_sent(tp, qp, &b);
 	if (work != 0 && s->worker != qp) {
 		s->worker = qp;
@@ -498,6 +508,7 @@ transport_run(struct transport *tp, uint64_t now_ns)
 	work += run_shares(tp);
 	if (tp->locals != NULL && tp->locals->n != 0)
 		work += run_locals(tp);
+	journal_commit(tp);
 	if (tp->nb_touched != 0)
 		cq_flush_touched(tp);
 	if (unlikely((tp->nb_deferred | tp->nb_owed) != 0))
@@ -505,6 +516,18 @@ transport_run(struct transport *tp, uint64_t now_ns)
 	atomic_store_explicit(&tp->serving, NULL, memory_order_relaxed);
 	tp->idle = work == 0;
 	return work;
+}
+
+bool
+transport_untold(const struct transport *tp)
+{
+	return tp->nb_untold != 0;
+}
+
+void
+transport_tell(struct transport *tp)
+{
+	cq_tell(tp);
 }
 
 /* Stop watching the QPs of a share that have nothing to do. */

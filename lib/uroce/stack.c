@@ -170,6 +170,15 @@ open_ports(struct uroce *u, bool all, char *err)
 	return 0;
 }
 
+/** What survives a crash of this process includes what its engines know. */
+static int
+make_journals(struct uroce *u, const struct stack_host *host, char *err)
+{
+	int rc = host->checkpoint != NULL ? stack_journals_create(u) : 0;
+
+	return rc == 0 ? 0 : complain(err, "daemon.survive_crash: no memory for the journals of %u engines: %s", u->nb_engines, strerror(rc));
+}
+
 static int
 make_engines(struct uroce *u, const unsigned int *lcores, char *err)
 {
@@ -186,6 +195,8 @@ make_engines(struct uroce *u, const unsigned int *lcores, char *err)
 			.sh = u->sh,
 			.nb_cpus = u->nb_cpus,
 			.socket_id = (int)(lcores != NULL ? rte_lcore_to_socket_id(lcores[i]) : rte_socket_id()),
+			.journal = u->journals[i],
+			.journal_limits = u->journal_limits,
 		};
 
 		memcpy(c.cpus, u->cpus, sizeof(c.cpus));
@@ -224,6 +235,10 @@ make_control(struct uroce *u, const struct stack_host *host, char *err)
 		.alive = host->alive,
 		.alive_arg = host->alive_arg,
 		.alive_ms = host->alive_ms,
+		.checkpoint = host->checkpoint,
+		.crashed_ns = host->crashed_ns,
+		.journals = u->keeps_journals ? u->journal_fds : NULL,
+		.windows = u->windows_fd,
 		.hangup = stacks_reload,
 		.arg = u,
 	};
@@ -244,6 +259,16 @@ resume(struct uroce *u, struct stream_in *in, char *err)
 	return control_restore(u->control, in, &n, err) == 0 ? 0 : -1;
 }
 
+/** @return 0, or -1 with a message. */
+static int
+bind_socket(struct uroce *u, char *err)
+{
+	if (control_socket_bind(u->conf.socket, u->conf.socket_mode, u->conf.socket_group, &u->listen_fd, err) != 0)
+		return -1;
+	u->bound = true;
+	return 0;
+}
+
 /** A configuration, checked; and the socket, since most mistakes show there. */
 static int
 configure(struct uroce *u, const struct uroce_params *p, const struct uroced_config *conf, const struct stack_host *host, char *err)
@@ -259,12 +284,7 @@ configure(struct uroce *u, const struct uroce_params *p, const struct uroced_con
 	u->nb_engines = p->nb_engines != 0 ? p->nb_engines : 1;
 	if (u->conf.log_level != 0)
 		rte_log_set_level_pattern("uroce.*", u->conf.log_level);
-	if (!p->serve || u->listen_fd >= 0 || host->resumes)
-		return 0;
-	if (control_socket_bind(u->conf.socket, u->conf.socket_mode, u->conf.socket_group, &u->listen_fd, err) != 0)
-		return -1;
-	u->bound = true;
-	return 0;
+	return !p->serve || u->listen_fd >= 0 || host->resumes ? 0 : bind_socket(u, err);
 }
 
 /** A write to a pipe or socket that a program has closed must fail with EPIPE, not end this process. */
@@ -309,9 +329,11 @@ stack_open(struct uroce *u, const struct uroce_params *p, const struct stack_hos
 	if (host->resume != NULL) {
 		u->listen_fd = handover_listen_fd(host->resume);
 		u->bound = u->resumed = true;
+	} else if (host->binds && bind_socket(u, err) != 0) {
+		return -1;
 	}
-	if (open_ports(u, host->resume != NULL, err) != 0 || make_engines(u, p->lcores, err) != 0 || make_control(u, host, err) != 0 ||
-	    resume(u, host->resume, err) != 0)
+	if (open_ports(u, host->resume != NULL, err) != 0 || make_journals(u, host, err) != 0 || make_engines(u, p->lcores, err) != 0 ||
+	    make_control(u, host, err) != 0 || resume(u, host->resume, err) != 0)
 		return -1;
 	pthread_mutex_lock(&stacks_lock);
 	TAILQ_INSERT_TAIL(&stacks, u, link);
@@ -405,6 +427,7 @@ uroce_destroy(struct uroce *u)
 			;
 	for (i = 0; i < u->nb_engines; i++)
 		engine_destroy(u->engines[i]);
+	stack_journals_destroy(u);
 	for (i = 0; i < u->nb_ports; i++) {
 		if (u->impairs[i] != NULL)
 			impair_detach(u->impairs[i]);

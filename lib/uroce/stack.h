@@ -64,6 +64,13 @@ struct uroce {
 	bool published;                      /**< the socket has its real name; by the driver */
 	rte_thread_t thread;                 /**< DRIVER_THREAD */
 	void *devices;                       /**< verbs.c: of each port, made when first asked for */
+	/** Of each engine: the journal that its transport keeps, in a memfd. */
+	bool keeps_journals;
+	int journal_fds[UROCE_MAX_ENGINES];
+	void *journals[UROCE_MAX_ENGINES];
+	int windows_fd;                      /**< of what is known of memory windows, mw_keep() */
+	void *windows;
+	struct journal_limits journal_limits;
 	bool listed;
 	TAILQ_ENTRY(uroce) link;             /**< in the list of all */
 };
@@ -77,6 +84,13 @@ extern pthread_mutex_t stacks_lock;
  * @return how much was done, 0: nothing.
  */
 uint32_t stacks_turn(void);
+/**
+ * [control] Make memory for a journal of each engine (transport/journal/journal.h), in memfds that outlive this process if somebody keeps them.
+ * @return 0 or an errno value.
+ */
+int stack_journals_create(struct uroce *u);
+/** [control] The transports that write the journals must be gone. */
+void stack_journals_destroy(struct uroce *u);
 /**
  * [control] Make a loop that runs engine @p engine of each of @p n stacks; uroce_engine_run() is refused meanwhile. Ports of theirs that are
  * the two ends of a memif wire don't keep it from sleeping.
@@ -100,7 +114,10 @@ struct stack_host {
 	uint32_t alive_ms;
 	int (*hand_over)(void *arg, int sock); /**< control_setup.hand_over */
 	void *hand_over_arg;
-	bool resumes;                    /**< stack_open() will be called with @c resume: no socket is bound */
+	const struct checkpoint_host *checkpoint; /**< control_setup.checkpoint */
+	uint64_t crashed_ns;             /**< control_setup.crashed_ns */
+	bool resumes;                    /**< stack_open() will be called with @c resume, or with @c binds: stack_prepare() binds no socket */
+	bool binds;                      /**< stack_open() binds it: what it should have gone on with can't be */
 	struct stream_in *resume;        /**< what another daemon has handed over; the next in it is this stack's. NULL: a stack without programs */
 };
 
@@ -117,7 +134,7 @@ struct uroce *stack_create(const struct uroce_params *p, const struct uroced_con
 struct uroce *stack_prepare(const struct uroce_params *p, const struct uroced_config *conf, int listen_fd, const struct stack_host *host, char *err);
 /**
  * The rest.
- * @param p,host  As for stack_prepare(); only host->resume may be new.
+ * @param p,host  As for stack_prepare(); only host->resume, binds, checkpoint and crashed_ns may be new.
  * @return 0, or -1 with a message: then uroce_destroy() it.
  */
 int stack_open(struct uroce *u, const struct uroce_params *p, const struct stack_host *host, char *err);

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,6 +111,15 @@ client_now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
+/** @return true: the answer to a request before this one, sent again by a daemon that followed one that crashed. */
+static bool
+is_of_another(const struct client_call *c)
+{
+	/* Daemons of before requests had numbers say 0. */
+	return c->rsp.magic == CTL_MAGIC && c->rsp.number != 0 && c->rsp.number != c->req.number;
+}
+
+/** @return 0, EAGAIN (it was the answer to another request) or another errno value. */
 static int
 ctl_receive(int sock, struct client_call *c)
 {
@@ -148,6 +158,10 @@ ctl_receive(int sock, struct client_call *c)
 			return errno;
 	}
 	ctl_take_fds(&msg, c);
+	if (n == sizeof(c->rsp) && is_of_another(c)) {
+		client_call_close_fds(c, 0);
+		return EAGAIN;
+	}
 	if (n != sizeof(c->rsp) || c->rsp.magic != CTL_MAGIC || c->rsp.op != c->req.op || c->rsp.nb_fds != c->nb_got)
 		return EPROTO;
 	return 0;
@@ -157,14 +171,23 @@ ctl_receive(int sock, struct client_call *c)
 static int
 exchange(int sock, struct client_call *c, bool *broken)
 {
+	static _Atomic uint64_t numbers;
 	struct pollfd p = { .fd = sock, .events = POLLIN };
-	int err = ctl_send(sock, c);
+	int err;
 
-	/* A signal may interrupt the call, but the reply must be read. */
-	while (!err && c->wait && c->wait(&p, 1) < 0)
-		err = errno == EINTR ? 0 : errno;
-	if (!err || err == EPIPE || err == ECONNRESET)
+	c->req.number = atomic_fetch_add(&numbers, 1) + 1;
+	err = ctl_send(sock, c);
+	do {
+		/* A signal may interrupt the call, but the reply must be read. */
+		while (!err && c->wait && c->wait(&p, 1) < 0)
+			err = errno == EINTR ? 0 : errno;
+		if (err && err != EPIPE && err != ECONNRESET)
+			break;
 		err = ctl_receive(sock, c);
+		if (err != EAGAIN)
+			break;
+		err = 0;
+	} while (true);
 	if (err) {
 		client_call_close_fds(c, 0);
 		*broken = true;

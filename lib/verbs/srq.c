@@ -116,9 +116,9 @@ client_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *a
 	if ((type != IBV_SRQT_BASIC && type != IBV_SRQT_XRC) ||
 	    (attr->comp_mask & ~(IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | xrc_parts)))
 		return client_null(EOPNOTSUPP);
+	/* A basic SRQ needs neither domain nor CQ: as with NICs (rdma-core, providers/mlx5/verbs.c), they are not looked at. */
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd ||
-	    (attr->comp_mask & xrc_parts) != (type == IBV_SRQT_XRC ? xrc_parts : 0) ||
-	    (type == IBV_SRQT_XRC && (!attr->xrcd || !attr->cq)))
+	    (type == IBV_SRQT_XRC && ((attr->comp_mask & xrc_parts) != xrc_parts || !attr->xrcd || !attr->cq)))
 		return client_null(EINVAL);
 	if (type == IBV_SRQT_XRC)
 		return srq_new(attr->pd, plain, to_xrcd(attr->xrcd), to_cq(attr->cq));

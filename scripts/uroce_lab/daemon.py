@@ -20,9 +20,11 @@ ONE_PROCESS_CPUS = 4
 ENGINE_NICE = -20           # of a daemon whose threads take turns with programs; docs/benchmarks.md, "Few cores"
 CAP_SYS_NICE = 23
 HUGE_MB = 256
+SURVIVE_SECONDS = 60        # that programs wait for the next daemon: EAL start on a busy machine
 LOG_TAIL_LINES = 15
 KEPT_FD = 3                 # sd_listen_fds(3): the first of those that a service manager has kept
 NEXT = '.next'              # behind the name of the pid file: that of a daemon which is taking over
+STANDBY = '.standby'        # the same: of one that waits for the end of the other
 # The daemon's process itself writes down its pid and start time (field 22 of stat). If `uroce-lab up` did it, a kill at the
 # wrong moment would leave a daemon that nobody knows.
 WRITE_PID = '''
@@ -117,9 +119,10 @@ def notify_socket(host):
     return os.path.join(host['dir'], 'notify')
 
 
-def start(lab, host, take_over=False, hugepages=None, again=False, kept=None):
+def start(lab, host, take_over=False, hugepages=None, again=False, kept=None, standby=False):
     """
     @param take_over  From the daemon that runs; then the pid file's name has NEXT behind it.
+    @param standby  For the daemon that runs; then the pid file's name has STANDBY behind it.
     @param again  Another one has ended; its log goes on.
     @param kept  (descriptor, name): what the daemon before has left with the service manager.
     @param hugepages  None: as the lab has them.
@@ -135,12 +138,16 @@ def start(lab, host, take_over=False, hugepages=None, again=False, kept=None):
     env['NOTIFY_SOCKET'] = notify_socket(host)
     if kept:
         env |= {'LISTEN_FDS': '1', 'LISTEN_FDNAMES': kept[1]}
-    args = command(lab, host, configs, host['pid_file'] + (NEXT if take_over else ''),
+    args = command(lab, host, configs, host['pid_file'] + (NEXT if take_over else STANDBY if standby else ''),
                    lab['hugepages'] if hugepages is None else hugepages)
     args.append('--keep-programs')
+    if lab.get('survive_crash'):
+        args += ['--survive-crash', str(SURVIVE_SECONDS)]
     if take_over:
         args.append('--take-over')
-    if not take_over and not again:
+    if standby:
+        args.append('--standby')
+    if not take_over and not again and not standby:
         open(host['log'], 'w', encoding='utf-8').close()
 
     def prepare():
@@ -152,6 +159,31 @@ def start(lab, host, take_over=False, hugepages=None, again=False, kept=None):
     with open(host['log'], 'a', encoding='utf-8') as log:
         return subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env,
                                 cwd=host['dir'], start_new_session=True, pass_fds=(KEPT_FD,) if kept else (), preexec_fn=prepare)
+
+
+def start_standby(lab, host):
+    """Start a standby beside the daemon of `host`, and wait until it stands by. @return the Popen."""
+    log_from = os.path.getsize(host['log'])
+    with wires.uninterrupted():
+        child = start(lab, host, standby=True)
+    wait_said(host, 'uroced: standby for', log_from, child.poll)
+    return child
+
+
+def wait_said(host, what, log_from, ended):
+    """Wait until a daemon has said `what`. @param ended  Returns its status, None as long as it runs."""
+    end = time.monotonic() + READY_SECONDS
+    while time.monotonic() < end:
+        with open(host['log'], encoding='utf-8', errors='replace') as f:
+            f.seek(log_from)
+            said = f.read()
+        if what in said:
+            return
+        status = ended()
+        if status is not None:
+            raise LabError(f'the new uroced of {host["name"]} ended with status {status}:\n{said}')
+        time.sleep(0.005)
+    raise LabError(f'the new uroced of {host["name"]} did not say {what!r} within {READY_SECONDS} s:\n{log_tail(host)}')
 
 
 def wait_ready(host, child):
@@ -194,7 +226,26 @@ def started(host):
     return Process.of(host['pid_file'])
 
 
+def serving(host):
+    """@return the daemon of a host: that of its pid file, or its standby if that has taken over by itself."""
+    first, standby = Process.of(host['pid_file']), Process.of(host['pid_file'] + STANDBY)
+    return standby if standby.alive() and not first.alive() else first
+
+
+def standby_prefix(lab, host, pid):
+    """@return the name of the folder in EAL's of a daemon that began beside another one."""
+    return f'{first_prefix(lab, host)}.{pid}'
+
+
+def stop_standby(lab, host):
+    process = Process.of(host['pid_file'] + STANDBY)
+    process.stop()
+    if process.pid:
+        shutil.rmtree(os.path.join('/var/run/dpdk', standby_prefix(lab, host, process.pid)), ignore_errors=True)
+
+
 def stop(lab, host, child=None):
+    stop_standby(lab, host)
     process = Process(child.pid, start_time(child.pid)) if child else started(host)
     process.stop(child.poll if child else None)
     # A daemon that was killed leaves EAL's folder behind.

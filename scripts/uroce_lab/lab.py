@@ -53,6 +53,10 @@ def check(options):
         raise LabError('--switch is a bridge between veth interfaces: give --wire veth as well')
     if options.one_process and options.wire != 'memif':
         raise LabError('--one-process joins its hosts through memory: it goes with --wire memif only')
+    if options.standby and not options.survive_crash:
+        raise LabError('--standby: programs outlive a crash only with --survive-crash: give that as well')
+    if options.standby and options.pmd == 'af_xdp':
+        raise LabError('--standby: af_xdp\'s queues are free some time after a crash; --pmd af_packet can have a standby')
     if options.user and not is_root():
         raise LabError('--user needs root: nobody else can become another user')
     if options.one_process and options.engines > 1:
@@ -61,6 +65,9 @@ def check(options):
     if one_process is None:
         few = len(os.sched_getaffinity(0)) < CPUS_PER_HOST * options.hosts
         one_process = few and options.wire == 'memif' and options.engines == 1
+    if options.standby and options.wire == 'memif' and not one_process:
+        raise LabError('--standby: memif\'s driver does not connect again when the daemon at its other end is another one; '
+                       'give --one-process, or --wire veth')
     hosts_min = 1 if options.switch else 2
     if not hosts_min <= options.hosts <= HOSTS_MAX:
         raise LabError(f'--hosts {options.hosts}: {hosts_min} to {HOSTS_MAX}')
@@ -78,7 +85,7 @@ def check(options):
         raise LabError(f'--mtu {mtu}: {wires.MTU_MIN} to {wires.MTU_MAX[driver]} on {driver}')
     return {'wire': options.wire, 'pmd': options.pmd or wires.PMDS[0], 'mtu': mtu, 'engines': options.engines,
             'one_process': one_process, 'switched': options.switch or options.hosts > 2, 'telemetry': options.telemetry,
-            'user': options.user}
+            'user': options.user, 'survive_crash': options.survive_crash, 'standby': options.standby}
 
 
 def plan(state, options):
@@ -138,6 +145,9 @@ def build_up(state, children):
             shared = lab['one_process'] and children.get(lab['hosts'][0]['name'])
             children[host['name']] = shared or daemon.start(lab, host)
         daemon.wait_ready(host, children[host['name']])
+    for host in lab['hosts'] if lab['standby'] else ():
+        if host is lab['hosts'][0] or not lab['one_process']:
+            daemon.start_standby(lab, host)
     for host in lab['hosts']:
         daemon.wait_link(lab, host)
 
@@ -174,7 +184,11 @@ def make_namespaces(state):
 def make_hugepages(state):
     """Reserve pages. Each daemon mounts a hugetlbfs that nobody else sees: other DPDK programs take any they find."""
     lab = state.data
+    daemons = 1 if lab['one_process'] else len(lab['hosts'])
     pages = len(lab['hosts']) * (daemon.HUGE_MB // 2 + HUGEPAGES_RINGS)
+    if lab['standby']:
+        # The standby has its own, and after a crash the keeper still has the namespace with those of the first daemon.
+        pages += 2 * daemons * daemon.HUGE_MB // 2
     status, reason = lib('hugepages_up', huge_file(lab), pages, ring_hugepages())
     if status:
         note(f'ordinary pages instead of hugepages: {reason}')
@@ -247,10 +261,13 @@ def print_status(lab):
           f'{lab["engines"]} engine(s) each, {memory}{", one process" if lab["one_process"] else ""}')
     all_alive = True
     for host in lab['hosts']:
-        process = Process.of(host['pid_file'])
+        process = daemon.serving(host)
         alive = process.alive()
         all_alive &= alive
         where = f'namespace {host["namespace"]}' if host['namespace'] else "this machine's network"
+        standby = Process.of(host['pid_file'] + daemon.STANDBY)
+        if standby.alive() and standby.pid != process.pid:
+            where += f', standby pid {standby.pid}'
         print(f'  {host["name"]}  uroced {"pid %d" % process.pid if alive else "NOT RUNNING"}  '
               f'{wires.ipv4(host["index"])}  {wires.ipv6(host["index"])}  {where}\n      log {host["log"]}')
     return all_alive
@@ -260,7 +277,7 @@ def described(lab):
     """@return what print_status() prints, for programs (docs/schemas/lab.json)"""
     hosts = []
     for host in lab['hosts']:
-        process = Process.of(host['pid_file'])
+        process = daemon.serving(host)
         hosts.append({'name': host['name'], 'running': process.alive(), 'pid': process.pid if process.alive() else None, 'ipv4': wires.ipv4(host['index']),
                       'ipv6': wires.ipv6(host['index']), 'namespace': host['namespace'] or None, 'socket': host['socket'], 'log': host['log'],
                       'impair': host['impair'] or ''})
@@ -269,7 +286,7 @@ def described(lab):
 
 def alive(host):
     """@return whether the host has a daemon. While one takes over from another, the pid file may still have the one that has ended."""
-    return any(Process.of(host['pid_file'] + suffix).alive() for suffix in ('', daemon.NEXT, ''))
+    return any(Process.of(host['pid_file'] + suffix).alive() for suffix in ('', daemon.NEXT, daemon.STANDBY, ''))
 
 
 def status(options):

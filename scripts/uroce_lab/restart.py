@@ -14,23 +14,13 @@ from .lab import hosts_of, lib, note, ring_hugepages, spare_huge_file
 from .state import Process, State, lock
 from .wires import uninterrupted
 
-SECONDS = 60                # EAL start on a busy machine
+SECONDS = 60                # until a process has ended, on a busy machine
 END_SECONDS = 5
 
 
 def wait_served(host, child, log_from):
     """Wait until the new daemon serves."""
-    end = time.monotonic() + SECONDS
-    while time.monotonic() < end:
-        with open(host['log'], encoding='utf-8', errors='replace') as f:
-            f.seek(log_from)
-            said = f.read()
-        if 'uroced: ready' in said:
-            return
-        if child.poll() is not None:
-            raise LabError(f'the new uroced of {host["name"]} ended with status {child.returncode}:\n{said}')
-        time.sleep(0.005)
-    raise LabError(f'the new uroced of {host["name"]} did not serve within {SECONDS} s:\n{daemon.log_tail(host)}')
+    daemon.wait_said(host, 'uroced: ready', log_from, child.poll)
 
 
 @contextlib.contextmanager
@@ -48,11 +38,14 @@ def spare_hugepages(lab):
         lib('hugepages_down', spare_huge_file(lab))
 
 
-def restart(state, host, stop):
-    """Restart the daemon of a host, and so those of all hosts that it serves."""
-    # Also after a stop: another lab may have taken the pages that were free for a moment.
+def restart(state, host, how):
+    """Restart the daemon of a host, and so those of all hosts that it serves. @param how  hand_over, stop_and_start, kill_and_start or kill_and_stand_in."""
+    # Also after a stop: another lab may have taken the pages that were free for a moment. After a crash the keeper still has the namespace with the old ones.
+    adopt(state, host)
     with spare_hugepages(state.data) as hugepages:
-        (stop_and_start if stop else hand_over)(state, host, hugepages)
+        how(state, host, hugepages)
+    if state.data.get('standby'):
+        daemon.start_standby(state.data, host)
 
 
 class Manager:
@@ -126,12 +119,77 @@ def stop_and_start(state, host, hugepages):
         while manager.kept:
             manager.take()
         seconds = time.monotonic() - begin
-    for served in daemon.hosts_of(lab, host):
-        served['prefix'] = daemon.first_prefix(lab, host)
-        served['telemetry'] = telemetry.socket_path(lab, host, served['prefix'])
-    state.save()
+    has_first_prefix(state, host)
     names = ' and '.join(served['name'] for served in daemon.hosts_of(lab, host))
     print(f'{names}: uroced pid {old.pid} has ended, pid {child.pid} serves after {seconds:.2f} s')
+
+
+def has_first_prefix(state, host):
+    """The daemon began as the first one did."""
+    for served in daemon.hosts_of(state.data, host):
+        served['prefix'] = daemon.first_prefix(state.data, host)
+        served['telemetry'] = telemetry.socket_path(state.data, host, served['prefix'])
+    state.save()
+
+
+def kill(host):
+    """@return (the process that was killed, when)"""
+    old = Process.of(host['pid_file'])
+    begin = time.monotonic()
+    old.signal(signal.SIGKILL)
+    while old.alive():
+        if time.monotonic() - begin > SECONDS:
+            raise LabError(f'uroced of {host["name"]}, pid {old.pid}, does not end; its log: {host["log"]}')
+        time.sleep(0.001)
+    return old, begin
+
+
+def kill_and_start(state, host, hugepages):
+    """As if the daemon had crashed, and the service manager had started it again."""
+    lab = state.data
+    log_from = os.path.getsize(host['log'])
+    old, begin = kill(host)
+    child = daemon.start(lab, host, hugepages=hugepages, again=True)
+    wait_served(host, child, log_from)
+    seconds = time.monotonic() - begin
+    has_first_prefix(state, host)
+    names = ' and '.join(served['name'] for served in daemon.hosts_of(lab, host))
+    print(f'{names}: uroced pid {old.pid} was killed, pid {child.pid} serves after {seconds:.2f} s')
+
+
+def kill_and_stand_in(state, host, _):
+    """As if the daemon had crashed, beside which a standby waits."""
+    lab = state.data
+    standby = Process.of(host['pid_file'] + daemon.STANDBY)
+    if not standby.alive():
+        raise LabError(f'{host["name"]} has no standby any more; its log: {host["log"]}')
+    log_from = os.path.getsize(host['log'])
+    old, begin = kill(host)
+    daemon.wait_said(host, 'uroced: ready', log_from, lambda: None if standby.alive() else 'unknown')
+    seconds = time.monotonic() - begin
+    adopt(state, host)
+    names = ' and '.join(served['name'] for served in daemon.hosts_of(lab, host))
+    print(f'{names}: uroced pid {old.pid} was killed, its standby pid {standby.pid} serves after {seconds:.3f} s')
+
+
+def adopt(state, host):
+    """A standby whose daemon has ended is the daemon."""
+    standby = host['pid_file'] + daemon.STANDBY
+    serving = daemon.serving(host)
+    if serving.pid == Process.of(host['pid_file']).pid:
+        return
+    old_prefix = daemon.prefix(state.data, host)
+    os.rename(standby, host['pid_file'])
+    has_own_prefix(state, host, serving.pid)
+    shutil.rmtree(os.path.join('/var/run/dpdk', old_prefix), ignore_errors=True)
+
+
+def has_own_prefix(state, host, pid):
+    """The daemon began beside another one."""
+    for served in daemon.hosts_of(state.data, host):
+        served['prefix'] = daemon.standby_prefix(state.data, host, pid)
+        served['telemetry'] = telemetry.socket_path(state.data, host, served['prefix'])
+    state.save()
 
 
 def hand_over(state, host, hugepages):
@@ -150,10 +208,7 @@ def hand_over(state, host, hugepages):
         raise
     seconds = time.monotonic() - begin
     os.rename(next_file, host['pid_file'])
-    for served in daemon.hosts_of(lab, host):
-        served['prefix'] = f'{daemon.first_prefix(lab, host)}.{child.pid}'
-        served['telemetry'] = telemetry.socket_path(lab, host, served['prefix'])
-    state.save()
+    has_own_prefix(state, host, child.pid)
     end = time.monotonic() + END_SECONDS
     while old.alive():
         if time.monotonic() > end:
@@ -173,5 +228,6 @@ def run(options):
                            'raise the lab by --one-process, or with --wire veth')
         if state.data['one_process']:
             hosts = state.data['hosts'][:1]
+        killing = kill_and_stand_in if state.data.get('standby') else kill_and_start
         for host in hosts:
-            restart(state, host, options.stop)
+            restart(state, host, stop_and_start if options.stop else killing if options.kill else hand_over)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A loop that sleeps (lib/engine/loop.c) and the mailbox between control thread and engine (mailbox.c, core.c): a message is
+ * A loop that sleeps (lib/engine/loop.c, loop_sleep.c) and the mailbox between control thread and engine (mailbox.c, core.c): a message is
  * executed once, by one thread at a time, and its sender goes on, whether the engine runs, falls asleep or has no thread.
  */
 
@@ -41,6 +41,17 @@ uint64_t
 transport_next_timeout(const struct transport *tp)
 {
 	return UINT64_MAX;
+}
+
+bool
+transport_untold(const struct transport *tp)
+{
+	return false;
+}
+
+void
+transport_tell(struct transport *tp)
+{
 }
 
 bool

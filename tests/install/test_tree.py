@@ -79,9 +79,9 @@ class Tree:
     def path(self, kind, *names):
         return self.root + self.final(kind, *names)
 
-    def unit(self):
+    def unit(self, name='uroced.service'):
         folder = self.option['systemdunitdir'] or os.path.join(self.option['prefix'], 'lib/systemd/system')
-        return os.path.join(folder, 'uroced.service')
+        return os.path.join(folder, name)
 
     def files(self):
         return {os.path.join(folder, name)[len(self.root):]
@@ -91,7 +91,7 @@ class Tree:
         f = self.final
         docs = f('datadir', 'doc/uroce')
         lab = [name for name in source('scripts/uroce_lab/*.py') if name not in NOT_INSTALLED]
-        found = {f('sbindir', 'uroced'), self.unit(), f('prefix', 'lib/sysusers.d/uroce.conf')}
+        found = {f('sbindir', 'uroced'), f('sbindir', 'uroce-keeper'), self.unit(), self.unit('uroce-keeper.service'), self.unit('uroced-standby.service'), f('prefix', 'lib/sysusers.d/uroce.conf')}
         found |= {f('bindir', name) for name in ('uroce', 'uroce-lab', 'uroce-perf', 'uroce-run', 'uroce-test')}
         found |= {f('libdir', 'uroce', name) for name in ('libibverbs.so', 'libibverbs.so.1', 'librdmacm.so', 'librdmacm.so.1', 'liburoce-sysfs.so')}
         found |= {f('libdir', name) for name in ('liburoce.so', 'liburoce.so.0', 'pkgconfig/liburoce.pc')}

@@ -14,12 +14,13 @@ END_SECONDS = 30
 
 
 class Uroced:
-    def __init__(self, name, index, folder, build, ethdev, keys='', user=''):
+    def __init__(self, name, index, folder, build, ethdev, keys='', user='', also=()):
         """
         @param index  of its addresses
         @param ethdev  DPDK's name of the port
         @param keys  lines of the port's section
         @param user  daemon.user, or '' for the default
+        @param also  further addresses of the port
         """
         self.name, self.folder, self.build = name, folder, build
         self.socket = os.path.join(folder, 'uroced.sock')
@@ -32,7 +33,7 @@ class Uroced:
         os.makedirs(folder, exist_ok=True)
         with open(self.config, 'w', encoding='ascii') as f:
             f.write(f'[daemon]\nsocket = {self.socket}\nsocket_mode = 0666\nidle = adaptive\n{f"user = {user}" if user else ""}\n'
-                    f'[port uroce0]\nethdev = {ethdev}\naddresses = {wires.ipv4(index)}/24 {wires.ipv6(index)}/64\n{keys}')
+                    f'[port uroce0]\nethdev = {ethdev}\naddresses = {" ".join([f"{wires.ipv4(index)}/24", f"{wires.ipv6(index)}/64", *also])}\n{keys}')
 
     def start(self, *eal, prefix=(), more=()):
         """

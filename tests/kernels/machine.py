@@ -52,7 +52,7 @@ class Machine:
     """A virtual machine that runs one program and ends."""
 
     def __init__(self, kernel, folder, program, *args, modules=GUEST_MODULES + LAB_MODULES, memory_mb=MEMORY_MB, machine=None, prefix=(),
-                 devices=(), parameters='', processor=AMD64, root='/', seconds=None):
+                 devices=(), parameters='', processor=AMD64, root='/', seconds=None, qemu=None):
         """
         @param folder  where its console goes
         @param args  without blanks and colons
@@ -64,6 +64,7 @@ class Machine:
         @param processor  AMD64 or ARM64
         @param root  the folder that is the machine's /; unless it is our own, with that processor's busybox
         @param seconds  how long it may run, for ever by default
+        @param qemu  the program, if not the processor's
         """
         self.console = os.path.join(folder, 'console')
         accel = guest.accelerator() if processor is AMD64 else 'tcg'
@@ -73,7 +74,7 @@ class Machine:
         self.ran = self.waited = 0
         self.alarm = threading.Timer(seconds, self._kill) if seconds else None
         self.child = subprocess.Popen(
-            [*prefix, processor.qemu, '-name', 'kernels,debug-threads=on', '-nodefaults', '-no-user-config', '-display', 'none', '-no-reboot',
+            [*prefix, qemu or processor.qemu, '-name', 'kernels,debug-threads=on', '-nodefaults', '-no-user-config', '-display', 'none', '-no-reboot',
              '-machine', machine or processor.machine, '-accel', accel, '-cpu', 'host' if accel == 'kvm' else processor.cpu, '-smp', str(CPUS),
              '-m', str(memory_mb), '-kernel', kernel.image, '-initrd', initramfs(kernel, folder, modules, busybox), '-append', append,
              '-serial', f'file:{self.console}', *processor.serial, '-fsdev', f'local,id=host,path={root},security_model=none,readonly=on,multidevs=remap',

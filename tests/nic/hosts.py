@@ -30,6 +30,7 @@ KERNEL_INDEX = 9
 # Two virtual machines: the addresses of their kernels' NICs.
 NEAR, FAR = '192.0.2.1', '192.0.2.2'
 AGENT_PORT = 7018
+DEVICES = ('uroce0', 'uroce1')
 BOOT_SECONDS = 400          # that one of them may take longer than the other
 DONE = '/run/nic/done'      # in the far one: it may end
 REMOTE_SHELL = '/run/nic/remote'
@@ -87,14 +88,36 @@ def bind(addresses, noiommu=False):
     run('modprobe', 'vfio-pci')
     if noiommu:
         write(NOIOMMU, '1')
+    give_to_vfio(addresses)
+
+
+def give_to_vfio(addresses):
     run('dpdk-devbind.py', '--bind', 'vfio-pci', *addresses)
     for address in addresses:
-        driver = os.path.basename(os.path.realpath(f'/sys/bus/pci/devices/{address}/driver'))
-        if driver != 'vfio-pci':
-            raise LabError(f'{address} is bound to {driver}:\n{run("dpdk-devbind.py", "--status-dev", "net")}')
+        if bound(address) != 'vfio-pci':
+            raise LabError(f'{address} is bound to {bound(address)}:\n{run("dpdk-devbind.py", "--status-dev", "net")}')
+
+
+def give_to_user(address):
+    """Let a daemon that has given up its rights open the device: the file of its group."""
+    group = os.path.basename(os.readlink(f'/sys/bus/pci/devices/{address}/iommu_group'))
+    shutil.chown(f'/dev/vfio/{group}', USER)
+
+
+def bound(address):
+    """@return the driver that has the device, '': none, or there is no device"""
+    try:
+        return os.path.basename(os.readlink(f'/sys/bus/pci/devices/{address}/driver'))
+    except FileNotFoundError:
+        return ''
 
 
 # ---- The daemons ----
+def address_in(network, index):
+    """@return a host's address in the network of that number, 0: that of labs"""
+    return f'198.19.{network}.{index}' if network else ipv4(index)
+
+
 def unit_value(key):
     with open(UNIT, encoding='utf-8') as f:
         return re.search(rf'^{key}=(.*)$', f.read(), re.MULTILINE)[1]
@@ -109,22 +132,33 @@ def as_the_unit():
 
 
 class Host(Uroced):
-    """A uroced with one NIC."""
+    """A uroced with one NIC, or two."""
 
-    def __init__(self, name, index, address, build, mtu, engines, service, more=''):
+    device = pairs.DEVICE
+
+    def __init__(self, name, index, build, mtu, addresses, engines=1, service=False, networks=1, more=''):
         """
+        @param addresses  of the NICs on PCI
         @param service  start it as the systemd unit does, not as root
+        @param networks  in how many the first port has an address; a second port is in the second one
         @param more  lines of the port's section
         """
-        super().__init__(name, index, f'/run/nic/{name}', build, address, f'mtu = {mtu}\n{more}')
-        self.address, self.service, self.engines = address, service, engines
+        for number in range(1, len(addresses)):
+            more += f'[port {DEVICES[number]}]\nethdev = {addresses[number]}\naddresses = {address_in(number, index)}/24\nmtu = {mtu}\n'
+        super().__init__(name, index, f'/run/nic/{name}', build, addresses[0], f'mtu = {mtu}\n{more}',
+                         also=[f'{address_in(number, index)}/24' for number in range(1, networks)])
+        self.addresses, self.address, self.service, self.engines = addresses, addresses[0], service, engines
         if service:
             shutil.chown(self.folder, USER, USER)
 
     def begin(self):
         core = self.entry['index'] - 1
         lcores = ','.join(f'{lcore}@{(core + max(0, lcore - 1)) % os.cpu_count()}' for lcore in range(self.engines + 1))
-        self.start('--lcores', lcores, '-a', self.address, prefix=as_the_unit() if self.service else ())
+        allowed = [word for address in self.addresses for word in ('-a', address)]
+        self.start('--lcores', lcores, *allowed, prefix=as_the_unit() if self.service else ())
+
+    def ipv4(self):
+        return ipv4(self.entry['index'])
 
     def logs(self):
         return f'{self.said()}\n{self.counters()}'
@@ -137,6 +171,22 @@ class Host(Uroced):
         return '\n'.join(' '.join(f'{name}={count}' for name, count in counted.items() if count) for counted in said)
 
 
+class Port:
+    """A port of a Host, in the place of a host."""
+
+    def __init__(self, host, number, network=None):
+        """@param network  the number of the network in which its address is used"""
+        self.host, self.name, self.entry, self.device = host, host.name, host.entry, DEVICES[number]
+        self.program, self.logs = host.program, host.logs
+        self.network = number if network is None else network
+
+    def ipv4(self):
+        return address_in(self.network, self.entry['index'])
+
+    def port(self):
+        return self.host.ask(f'/uroce/port,{self.device}')
+
+
 def kernel_netdev():
     """@return the name of the NIC that the kernel keeps"""
     folder = f'/sys/bus/pci/devices/{nics.KERNEL_ADDRESS}'
@@ -146,6 +196,8 @@ def kernel_netdev():
 
 class Kernel:
     """Soft-RoCE on the NIC that the kernel keeps."""
+
+    device = 'rxe0'
 
     def __init__(self, mtu):
         self.name = 'rxe'
@@ -157,6 +209,9 @@ class Kernel:
         run('ip', 'addr', 'add', f'{ipv6(KERNEL_INDEX)}/64', 'dev', self.netdev, 'nodad')
         run('rdma', 'link', 'add', 'rxe0', 'type', 'rxe', 'netdev', self.netdev)
         self.entry = {'name': self.name, 'index': KERNEL_INDEX, 'namespace': ''}
+
+    def ipv4(self):
+        return ipv4(KERNEL_INDEX)
 
     def stop(self):
         run('rdma', 'link', 'del', 'rxe0')
@@ -184,9 +239,14 @@ def join_network(build, name, address):
 class Far:
     """A Host in the other virtual machine, where an agent runs commands."""
 
+    device = pairs.DEVICE
+
     def __init__(self, name, index, build):
         self.name, self.build = name, build
         self.entry = {'name': name, 'index': index, 'namespace': ''}
+
+    def ipv4(self):
+        return ipv4(self.entry['index'])
 
     def shell(self, command):
         """@return the command here that runs a shell's command there"""
@@ -235,10 +295,10 @@ class Lab:
         return end.program(*program)
 
     def device(self, host):
-        return 'rxe0' if isinstance(self.ends[host], Kernel) else pairs.DEVICE
+        return self.ends[host].device
 
     def ipv4(self, host):
-        return ipv4(self.hosts[host]['index'])
+        return self.ends[host].ipv4()
 
     def ipv6(self, host):
         return ipv6(self.hosts[host]['index'])

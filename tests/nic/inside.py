@@ -4,10 +4,10 @@
 
   inside.py BUILD MODULES DEVICE PART...
 
-It prints a line of JSON for each step ({"step", "problem", "seconds"}) and for each thing that it has found out ({"fact", "value"}).
+It prints a line of JSON for each step ({"step", "problem", "seconds"}), for each thing that it has found out ({"fact", "value"}), and when tests/nic/run is to
+plug in or pull out a cable ({"link", "up"}) or a NIC ({"plug", "there"}).
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -18,21 +18,16 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 sys.dont_write_bytecode = True
 sys.path[:0] = [HERE, os.path.join(HERE, '../../scripts')]
 
-from uroce_lab import LabError  # noqa: E402
+from uroce_lab import LabError, pairs  # noqa: E402
 
 import nics  # noqa: E402
 import hosts  # noqa: E402
 import programs  # noqa: E402
+from telling import fact, tell  # noqa: E402
+from unplug import unplug  # noqa: E402
 
 ROCE_HEADERS = 96
-
-
-def tell(**what):
-    print(json.dumps(what), flush=True)
-
-
-def fact(name, value):
-    tell(fact=name, value=value)
+LINK_SECONDS = 60           # until a daemon must have seen a change; it looks twice a second if its driver reports none
 
 
 class Run:
@@ -55,9 +50,9 @@ class Run:
         tell(step=f'{self.part}: {name}', problem=problem, seconds=round(time.monotonic() - began, 1), value=value if isinstance(value, str) else '')
         return not problem
 
-    def host(self, name, index, mtu, engines=1, service=False, more=''):
-        """@return a started uroced on the NIC of that number."""
-        end = hosts.Host(name, index, nics.ADDRESSES[index - 1], self.build, mtu, engines, service, more)
+    def host(self, name, index, mtu, engines=1, service=False, addresses=None, networks=1):
+        """@return a started uroced on the NIC of that number, or on those with these addresses"""
+        end = hosts.Host(name, index, self.build, mtu, addresses or [nics.ADDRESSES[index - 1]], engines, service, networks)
         self.ends.append(end)
         if self.step(f'uroced of {name} starts{" as the service" if service else ""}', end.begin):
             return end
@@ -112,6 +107,39 @@ def both(run, mtu, commands):
     fact('interrupts', 'yes' if all(has_interrupts(end) for end in lab.ends.values()) else 'no')
     fact('mtu', str(size))
     return lab
+
+
+def link_becomes(host, state):
+    """@return whether the daemon sees it in time"""
+    end = time.monotonic() + LINK_SECONDS
+    while host.port()['link'] != state:
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def pull_cable(lab):
+    """The cable of h1 is out for a moment: the daemon sees both, and its programs are told."""
+    host = lab.ends['h1']
+    watch = pairs.Side(lab, 'h1', ['ibv_asyncwatch', '-d', pairs.DEVICE])
+    try:
+        end = time.monotonic() + LINK_SECONDS
+        while 'async event FD' not in watch.text() and time.monotonic() < end:
+            time.sleep(0.05)
+        tell(link='nic0', up=False)
+        seen = link_becomes(host, 'down')
+        tell(link='nic0', up=True)
+        if not link_becomes(host, 'up'):
+            raise programs.Failed(f'{host.name}: the link does not come back: {host.port()}\n{lab.logs()}')
+        end = time.monotonic() + LINK_SECONDS
+        while seen and not ('IBV_EVENT_PORT_ERR' in watch.text() and 'IBV_EVENT_PORT_ACTIVE' in watch.text()):
+            if time.monotonic() > end:
+                raise programs.Failed(f'ibv_asyncwatch was not told: {watch.report()}{lab.logs()}')
+            time.sleep(0.05)
+    finally:
+        watch.kill()
+    fact('link', 'yes' if seen else 'no')
 
 
 def few(run):
@@ -175,6 +203,12 @@ def queues(run):
     fact('queues', '1' if engines == 1 else f'{engines}, all queues receive' if spread else f'{engines}, one queue receives')
 
 
+def link(run):
+    lab = run.pair(run.nic.mtu)
+    run.step('the cable is pulled out and plugged in', pull_cable, lab)
+    run.step('verify afterwards', programs.verify, lab, roce_mtu(run.nic.mtu))
+
+
 def noiommu(run):
     """vfio-pci without an IOMMU: physical addresses."""
     lab = hosts.Lab(run.build, run.host('h1', 1, run.nic.mtu), run.host('h2', 2, run.nic.mtu))
@@ -217,16 +251,16 @@ def far(run):
         agent.kill()
 
 
-PARTS = {part.__name__: part for part in (few, jumbo, soft_few, soft_roce, queues, noiommu, near, far)}
-# The numbers of the NICs that a part's machine has, if not all.
-HAS = {'near': (0,), 'far': (1,)}
+PARTS = {part.__name__: part for part in (few, jumbo, soft_few, soft_roce, queues, link, unplug, noiommu, near, far)}
+# The NICs that a part's machine has, if not the first two.
+HAS = {'near': nics.ADDRESSES[:1], 'far': nics.ADDRESSES[1:2], 'unplug': nics.PLUGGED_ADDRESSES + nics.ADDRESSES[2:]}
 
 
 def main():
     build, modules, nic, *parts = sys.argv[1:]
     sys.stderr = sys.stdout
     noiommu = 'noiommu' in parts
-    addresses = [nics.ADDRESSES[number] for number in HAS.get(parts[0], range(len(nics.ADDRESSES)))]
+    addresses = HAS.get(parts[0], nics.ADDRESSES[:2])
     first = Run('vfio-pci', build, nics.NICS[nic])
     if not (first.step("the kernel's modules", hosts.install_modules, modules) and first.step('user', hosts.add_user)):
         return

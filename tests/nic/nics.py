@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The NICs that QEMU emulates and DPDK has drivers for."""
 
-SLOTS = (0x10, 0x11)            # of the two NICs on PCI bus 0
-KERNEL_SLOT = 0x12              # of the one that stays with the guest's kernel, for Soft-RoCE
+# igb keeps slot + 0x10 and the next one for functions that it may have.
+SLOTS = (0x06, 0x08, 0x0c)      # of the NICs on PCI bus 0
+KERNEL_SLOT = 0x0a              # of the one that stays with the guest's kernel, for Soft-RoCE
+PORT_SLOTS = (0x04, 0x05)       # of the root ports for NICs that can be unplugged; those in slots of bus 0 can't
 ADDRESSES = tuple(f'0000:00:{slot:02x}.0' for slot in SLOTS)
+PLUGGED_ADDRESSES = ('0000:01:00.0', '0000:02:00.0')    # behind the root ports
 KERNEL_ADDRESS = f'0000:00:{KERNEL_SLOT:02x}.0'
 
 
@@ -22,10 +25,23 @@ class Nic:
 
     def arguments(self, number, iommu):
         """QEMU's, for NIC `number` on tap `number`."""
-        words = [self.device, f'netdev=net{number}', f'id=nic{number}', f'mac=52:54:00:18:01:{number:02x}', f'addr={SLOTS[number]:#x}']
+        return ['-netdev', tap(number, self.backend_queues), '-device', self.words(number, iommu, f'addr={SLOTS[number]:#x}')]
+
+    def plugged(self, number):
+        """The same for one that can be unplugged; it has an IOMMU."""
+        port = ['-device', f'pcie-root-port,id=port{number},chassis={number + 1},addr={PORT_SLOTS[number]:#x}']
+        return [*port, '-netdev', tap(number, self.backend_queues), '-device', self.words(number, True, f'bus=port{number}')]
+
+    def again(self, number):
+        """@return the arguments of QEMU's monitor that plug it in again"""
+        driver, *properties = self.words(number, True, f'bus=port{number}').split(',')
+        return {'driver': driver, **dict(text.split('=', 1) for text in properties)}
+
+    def words(self, number, iommu, place):
+        words = [self.device, f'netdev=net{number}', f'id=nic{number}', f'mac=52:54:00:18:01:{number:02x}', place]
         words += [self.properties] if self.properties else []
         words += [self.iommu_properties] if iommu and self.iommu_properties else []
-        return ['-netdev', tap(number, self.backend_queues), '-device', ','.join(words)]
+        return ','.join(words)
 
 
 def tap(number, queues):

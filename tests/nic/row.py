@@ -9,7 +9,7 @@ BEGIN, END = '<!-- begin: written by tests/nic/run --all --write -->', '<!-- end
 NOT_TRIED = 'not tried'
 # What a run tells about a NIC, and the head of its column.
 COLUMNS = {'device': "QEMU's device", 'pmd': "DPDK's driver", 'mtu': 'RoCE MTU', 'queues': 'engines', 'interrupts': 'RX interrupts', 'link': 'link events',
-           'uroce': 'with another uroce', 'soft_roce': 'with Soft-RoCE', 'noiommu': 'without IOMMU',
+           'removal': 'removal', 'uroce': 'with another uroce', 'soft_roce': 'with Soft-RoCE', 'noiommu': 'without IOMMU',
            'two': 'between two machines'}
 
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The virtual machine: an emulated IOMMU, two NICs for DPDK, and one that its kernel keeps. A bridge joins them. Or two machines on one bridge, with a NIC for
-DPDK each."""
+"""The virtual machine: an emulated IOMMU, two or three NICs for DPDK, and one that its kernel keeps. A bridge joins them. Or two machines on one bridge, with a
+NIC for DPDK each."""
 
+import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -19,17 +21,20 @@ import nics  # noqa: E402
 
 MEMORY_MB = 2560
 NETWORK_SECONDS = 60
+MONITOR, MONITOR_SECONDS = 'monitor', 60
+PLUGGED = 'unplug'          # the part whose first two NICs can be unplugged
 MTU = 9000
 TAP_QUEUE = 10000           # packets: a burst waits here for a device whose CPU is busy
 INSIDE = os.path.join(HERE, 'inside.py')
-# QEMU starts in a network namespace of its own, which ends with it. $0: how many taps; $1: how many queues those of the first two have.
+KERNEL_TAP, FAR_KERNEL_TAP = 3, 4
+# QEMU starts in a network namespace of its own, which ends with it. $0: how many queues the taps of the NICs for DPDK have; the last two are the kernels'.
 NETWORK = f'''
 set -e
 ip link add br0 mtu {MTU} type bridge mcast_snooping 0
 ip link set br0 up
-for i in 0 1 2 3; do
+for i in 0 1 2 3 4; do
 	multi=
-	[ $i -ge 2 ] || [ "$0" = 1 ] || multi=multi_queue
+	[ $i -ge 3 ] || [ "$0" = 1 ] || multi=multi_queue
 	ip tuntap add tap$i mode tap $multi
 	ip link set tap$i txqueuelen {TAP_QUEUE} mtu {MTU} master br0 up
 done
@@ -46,33 +51,90 @@ def kernel_nic(tap):
             + ','.join(f'{name}=off' for name in guest.OFFLOADS + guest.FILTERS)]
 
 
-def start(kernel, folder, nic, build, parts, iommu=True):
-    """@return the machine.Machine; it runs these parts of inside.py and ends."""
-    return _start(kernel, folder, nic, build, parts, iommu, _new_network(nic), range(len(nics.SLOTS)), 2)
+class Maker:
+    """Makes virtual machines with NICs of one kind."""
+
+    def __init__(self, qemu, kernel, nic, build):
+        self.qemu, self.kernel, self.nic, self.build = qemu, kernel, nic, build
+
+    def start(self, folder, parts, iommu=True):
+        """@return the machine.Machine; it runs these parts of inside.py and ends."""
+        if PLUGGED in parts:
+            devices = self.nic.plugged(0) + self.nic.plugged(1) + self.nic.arguments(2, True)
+        else:
+            devices = self.nic.arguments(0, iommu) + self.nic.arguments(1, iommu)
+        return self._start(folder, parts, devices, _new_network(self.nic), iommu=iommu)
+
+    def start_two(self, folders, parts):
+        """
+        @param folders  of the two
+        @param parts  what each runs
+        @return two machine.Machine with a NIC for DPDK and one of their kernels each
+        """
+        first = self._start(folders[0], parts[0], self.nic.arguments(0, True), _new_network(self.nic))
+        try:
+            return first, self._start(folders[1], parts[1], self.nic.arguments(1, True), _network_of(first), kernel_tap=FAR_KERNEL_TAP)
+        except BaseException:
+            first.stop()
+            raise
+
+    def _start(self, folder, parts, devices, prefix, iommu=True, kernel_tap=KERNEL_TAP):
+        # The IOMMU comes first: devices that exist before it bypass it.
+        devices = ['-qmp', f'unix:{os.path.join(folder, MONITOR)},server=on,wait=off', *(IOMMU if iommu else ()), *devices]
+        return machine.Machine(self.kernel, folder, INSIDE, self.build, self.kernel.folder, self.nic.device, *parts, modules=GUEST_MODULES + ROCE_MODULES,
+                               memory_mb=MEMORY_MB, machine='q35,kernel-irqchip=split' if iommu else 'q35', prefix=prefix,
+                               devices=devices + kernel_nic(kernel_tap), parameters=TIMER + ('intel_iommu=on' if iommu else ''), qemu=self.qemu)
 
 
-def start_two(kernel, folders, nic, build, parts):
-    """
-    @param folders  of the two
-    @param parts  what each runs
-    @return two machine.Machine with a NIC for DPDK and one of their kernels each
-    """
-    first = _start(kernel, folders[0], nic, build, parts[0], True, _new_network(nic), (0,), 2)
-    try:
-        return first, _start(kernel, folders[1], nic, build, parts[1], True, _network_of(first), (1,), 3)
-    except BaseException:
-        first.stop()
-        raise
+class Monitor:
+    """QEMU's monitor of the machine in a folder."""
+
+    def __init__(self, folder):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(MONITOR_SECONDS)
+        self.socket.connect(os.path.join(folder, MONITOR))
+        self.said = self.socket.makefile('r', encoding='utf-8')
+        self.said.readline()        # who it is
+        self.events = []
+        self.ask('qmp_capabilities')
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.said.close()
+        self.socket.close()
+
+    def ask(self, command, **arguments):
+        self.socket.sendall(json.dumps({'execute': command, 'arguments': arguments}).encode() + b'\n')
+        while 'return' not in (answer := json.loads(self.said.readline())):
+            if 'error' in answer:
+                raise LabError(f'{command} {arguments}: {answer["error"]}')
+            self.events.append(answer)
+
+    def wait(self, event, device):
+        """Until it reports the event of the device (QEMU's id)."""
+        while not any(told.get('event') == event and told['data'].get('device') == device for told in self.events):
+            try:
+                self.events.append(json.loads(self.said.readline()))
+            except TimeoutError:
+                raise LabError(f'no {event} of {device} within {MONITOR_SECONDS} s: {self.events}') from None
 
 
-def _start(kernel, folder, nic, build, parts, iommu, prefix, numbers, kernel_tap):
-    # The IOMMU comes first: devices that exist before it bypass it.
-    devices = IOMMU if iommu else []
-    for number in numbers:
-        devices = devices + nic.arguments(number, iommu)
-    return machine.Machine(kernel, folder, INSIDE, build, kernel.folder, nic.device, *parts, modules=GUEST_MODULES + ROCE_MODULES,
-                           memory_mb=MEMORY_MB, machine='q35,kernel-irqchip=split' if iommu else 'q35', prefix=prefix,
-                           devices=devices + kernel_nic(kernel_tap), parameters=TIMER + ('intel_iommu=on' if iommu else ''))
+def set_link(folder, device, up):
+    """Plug in or pull out the cable of a NIC (QEMU's id) of the machine in this folder."""
+    with Monitor(folder) as monitor:
+        monitor.ask('set_link', name=device, up=up)
+
+
+def set_plugged(folder, nic, number, there):
+    """Plug in or take away a NIC of the machine in this folder: it is away when the machine's kernel has let it go."""
+    with Monitor(folder) as monitor:
+        if there:
+            monitor.ask('device_add', **nic.again(number))
+        else:
+            monitor.ask('device_del', id=f'nic{number}')
+            monitor.wait('DEVICE_DELETED', f'nic{number}')
 
 
 def _new_network(nic):
@@ -84,7 +146,7 @@ def _network_of(virtual):
     prefix = ['nsenter', f'--net=/proc/{virtual.child.pid}/ns/net']
     end = time.monotonic() + NETWORK_SECONDS
     while time.monotonic() < end and virtual.child.poll() is None:
-        if subprocess.run([*prefix, 'sh', '-c', 'ip link show tap3 up | grep -q br0'], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        if subprocess.run([*prefix, 'sh', '-c', f'ip link show tap{FAR_KERNEL_TAP} up | grep -q br0'], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL, check=False).returncode == 0:
             return prefix
         time.sleep(0.1)

@@ -16,6 +16,13 @@ LONGEST = 20                # messages of up to 2^20 bytes
 MPI1 = ('PingPong', 'PingPing', 'Sendrecv', 'Exchange', 'Bcast', 'Allgather', 'Allgatherv', 'Gather', 'Gatherv', 'Scatter', 'Scatterv', 'Alltoall',
         'Alltoallv', 'Reduce', 'Reduce_scatter', 'Reduce_scatter_block', 'Allreduce')
 
+# Not Ireduce_scatter: docs/programs.md.
+NBC = tuple(f'{name}_pure' for name in ('Ibcast', 'Iallgather', 'Iallgatherv', 'Igather', 'Igatherv', 'Iscatter', 'Iscatterv', 'Ialltoall', 'Ialltoallv',
+                                        'Ireduce', 'Iallreduce'))
+RMA = ('Unidir_put', 'Unidir_get', 'Bidir_put', 'Bidir_get', 'One_put_all', 'One_get_all', 'All_put_all', 'All_get_all', 'Put_local', 'Put_all_local',
+       'Exchange_put', 'Exchange_get', 'Accumulate', 'Get_accumulate', 'Get_local', 'Get_all_local')
+RMA_OF_TWO = ('Fetch_and_op', 'Compare_and_swap')       # that IMB runs with two processes only
+
 
 def results(said):
     """@return {benchmark: the values of its column `defects`}"""
@@ -44,4 +51,8 @@ ROWS = [
     row('IMB-MPI1', MPI1, 'ucx rc', 2, mpi.RC),
     row('IMB-MPI1', MPI1, 'ucx ud', 1, mpi.UD),
     row('IMB-MPI1', MPI1, 'ofi', 1, mpi.OFI),
+    row('IMB-NBC', NBC, 'ucx rc', 1, mpi.RC),
+    row('IMB-NBC', NBC, 'ucx rc', 2, mpi.RC),
+    row('IMB-RMA', (*RMA, *RMA_OF_TWO), 'ucx rc', 1, mpi.RC),
+    row('IMB-RMA', RMA, 'ucx rc', 2, mpi.RC),
 ]

@@ -25,7 +25,7 @@ STEPS = 4       # that it prints: 0, 20, 40, 60
 
 
 def printed(said):
-    table = re.search(r'^Step .*\n((?: .*\n)+)Loop time of \S+ on (\d+) procs', said, re.M)
+    table = re.search(r'^ *Step .*\n((?: .*\n)+)Loop time of \S+ on (\d+) procs', said, re.M)
     require(table, said)
     return int(table[2]), [line.split() for line in table[1].splitlines()]
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """MPI programs between two hosts: no rows, but how the rows of MPI programs start them."""
 
+import glob
 import os
 
 import mpi_hosts
@@ -25,8 +26,10 @@ def by_ucx(transport):
 
 
 RC, UD = by_ucx('rc'), by_ucx('ud')
-# Without osc pt2pt MPI_Win_allocate() fails: see docs/programs.md.
-OFI = Way('--mca', 'pml', 'cm', '--mca', 'mtl', 'ofi', '--mca', 'mtl_ofi_provider_include', 'verbs;ofi_rxm', '--mca', 'osc', 'pt2pt')
+# Without osc pt2pt MPI_Win_allocate() fails: see docs/programs.md. OpenMPI 5 hasn't got it, and one-sided operations go by UCX there.
+PT2PT = glob.glob('/usr/lib/*/openmpi/lib/openmpi*/mca_osc_pt2pt.so')
+OFI = Way('--mca', 'pml', 'cm', '--mca', 'mtl', 'ofi', '--mca', 'mtl_ofi_provider_include', 'verbs;ofi_rxm', '--mca', 'osc', 'pt2pt' if PT2PT else 'ucx',
+          **({} if PT2PT else RC.environment))
 
 
 def ended(lab, seconds, command):
@@ -43,8 +46,9 @@ def ended(lab, seconds, command):
 
 def openmpi_command(lab, program, per_host=1, way=RC, folder=None):
     me = os.uname().nodename
+    # OpenMPI 5 with --oversubscribe starts all of them on the first host, unless it is told how many each gets.
     return [
-        'mpirun.openmpi', '--allow-run-as-root', '--oversubscribe', '-H', f'{me}:{per_host},198.18.0.2:{per_host}',
+        'mpirun.openmpi', '--allow-run-as-root', '--oversubscribe', '-H', f'{me}:{per_host},198.18.0.2:{per_host}', '--map-by', f'ppr:{per_host}:node',
         '--mca', 'plm_rsh_agent', mpi_hosts.agent(lab, lab.data['dir']), '--mca', 'mpi_yield_when_idle', '1', *way.options,
         *(word for name, value in way.environment.items() for word in ('-x', f'{name}={value}')), *(['-wdir', folder] if folder else []),
         lab.data['programs']['uroce-run'], *program]

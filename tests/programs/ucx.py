@@ -111,7 +111,15 @@ def io_demo(lab, seconds):
 ASLEEP = tuple(test for test in TESTS if test[0].startswith(('tag', 'stream', 'ucp_am')))
 
 
+def not_by_mpi():
+    """An option of Debian 13's ucx_perftest, which uses MPI if its stdin is no terminal; Debian 12's doesn't know it."""
+    said = subprocess.run(['ucx_perftest', '-h'], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          errors='replace', check=False).stdout
+    return ['-P', '0'] if re.search(r'^\s+-P\b', said, re.M) else []
+
+
 def perftest(transport, tests, options, lab, seconds):
+    options = [*not_by_mpi(), *options]
     for test, size in tests:
         program = by(lab, f'{transport},self', 'ucx_perftest', '-t', test, '-s', str(size), '-n', '200', '-w', '5', '-p', str(PERFTEST_PORT), *options)
         sides = both(lab, program, [*program, SERVER], tcp_listens(PERFTEST_PORT), seconds)

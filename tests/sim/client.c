@@ -328,6 +328,15 @@ enough(const struct sim_cq *c, uint32_t completions, uint64_t ns)
 	return (c->mod_count != 0 && completions >= c->mod_count) || (c->mod_us != 0 && ns >= c->mod_us * UINT64_C(1000));
 }
 
+static bool
+waits_for_turn(const struct sim_ep *ep)
+{
+	for (uint32_t i = 0; i < ep->nb_engines; i++)
+		if (transport_untold(ep->engines[i].tp))
+			return true;
+	return false;
+}
+
 /* The CQ was empty when it was armed: whatever is there now and counts must have raised the event (11.4.2.2). */
 static void
 check_no_event_lost(struct sim_world *w, struct sim_cq *c)
@@ -337,7 +346,7 @@ check_no_event_lost(struct sim_world *w, struct sim_cq *c)
 
 	/* A host that is about to restart waits for its copies, and does nothing else. */
 	if (!first_that_counts(c, &first, &end) || c->ep->stalled_until + HOLD_SLACK_NS > w->now_ns || c->ep->restarting ||
-	    c->ep->dark_until + HOLD_SLACK_NS > w->now_ns || w->now_ns < w->jumped_until)
+	    c->ep->dark_until + HOLD_SLACK_NS > w->now_ns || w->now_ns < w->jumped_until || waits_for_turn(c->ep))
 		return;
 	if (moderated(c)) {
 		/* Each engine holds back its own events; what it doesn't tell of it doesn't count. */

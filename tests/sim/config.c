@@ -5,8 +5,8 @@
 
 #include "sim.h"
 
-enum { STREAM_CONFIG = 1, STREAM_CC = 32, STREAM_XRC = 33, STREAM_SELECTIVE = 34, STREAM_MCAST = 35, STREAM_APM = 36, STREAM_MODERATE = 37, STREAM_PKEYS = 38, STREAM_FEATURES = 39, STREAM_POOLS = 40, STREAM_NB_SHARES = 41, STREAM_LATE = 43, STREAM_RESTARTS = 45, STREAM_NB_PORTS = 46, STREAM_HUGE = 47, STREAM_CM = 50, STREAM_LIMITS = 51, STREAM_COPY_POOLS = 52, STREAM_MOVING = 53, STREAM_RX_WAITS = 54, XRC_ONE_IN = 6,
-       APM_ONE_IN = 6, HUGE_ONE_IN = 400, HUGE_RARER = 64, COPY_JOBS_LEAST = 3, COPY_PKTS_LEAST = 4, CM_ONE_IN = 2 };
+enum { STREAM_CONFIG = 1, STREAM_CC = 32, STREAM_XRC = 33, STREAM_SELECTIVE = 34, STREAM_MCAST = 35, STREAM_APM = 36, STREAM_MODERATE = 37, STREAM_PKEYS = 38, STREAM_FEATURES = 39, STREAM_POOLS = 40, STREAM_NB_SHARES = 41, STREAM_LATE = 43, STREAM_RESTARTS = 45, STREAM_NB_PORTS = 46, STREAM_HUGE = 47, STREAM_CM = 50, STREAM_LIMITS = 51, STREAM_COPY_POOLS = 52, STREAM_MOVING = 53, STREAM_RX_WAITS = 54, STREAM_CRASHES = 55, XRC_ONE_IN = 6,
+       APM_ONE_IN = 6, HUGE_ONE_IN = 400, HUGE_RARER = 64, COPY_JOBS_LEAST = 3, COPY_PKTS_LEAST = 4, CM_ONE_IN = 2, CRASH_ONE_IN = 6 };
 
 const char *
 fault_name(unsigned int bit)
@@ -177,6 +177,19 @@ cm_draw(struct sim_config *c)
 		c->faults |= SIM_F_CM;
 }
 
+/* Hosts that are killed: what these go through is a restart, too. Copies by others, gigabytes and peers without rules are not in their journals. */
+static void
+crash_draw(struct sim_config *c)
+{
+	struct rng r = rng_stream(c->seed, STREAM_CRASHES);
+
+	if (!rng_one_in(&r, CRASH_ONE_IN) || (c->faults & (SIM_F_RESTART | SIM_F_HOSTILE | SIM_F_HUGE)))
+		return;
+	c->faults |= SIM_F_CRASH | SIM_F_RESTART;
+	if (rng_one_in(&r, 4))
+		c->limits.journal_items = (uint16_t)rng_between(&r, 1, 5);
+}
+
 static void
 pools_print(const struct sim_config *c, FILE *f)
 {
@@ -202,7 +215,8 @@ limits_print(const struct sim_config *c, FILE *f)
 		    { "packets parsed", l->rx_batch }, { "CQs touched", l->touched_cqs }, { "events deferred", l->deferred_cqs },
 		    { "events owed", l->owed_burst }, { "packets held for copies", l->copy_held }, { "PSNs beyond gaps", l->reorder_span },
 		    { "packets in flight", l->cwnd },
-		    { "packets held for QPs on their way", l->held_packets } };
+		    { "packets held for QPs on their way", l->held_packets },
+		    { "completions in a journal", l->journal_items } };
 
 	for (uint32_t i = 0; i < RTE_DIM(all); i++)
 		if (all[i].value != 0)
@@ -320,8 +334,11 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 
 	huge_draw(c);
 	cm_draw(c);
+	crash_draw(c);
 
 	c->faults &= o->faults_mask;
+	if (!(c->faults & SIM_F_RESTART))
+		c->faults &= ~(uint64_t)SIM_F_CRASH;
 	/* What finds no room is lost. */
 	if (!(c->faults & SIM_F_LOSS) || !(c->faults & SIM_F_MOVES))
 		c->limits.held_packets = 0;

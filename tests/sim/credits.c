@@ -139,6 +139,9 @@ credits_request(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 	/* Made before it knew, and not sent. */
 	if ((w->cfg.faults & SIM_F_SLOW_TX) && w->now_ns - c->limited_ns < UNSENT_NS_MAX)
 		return;
+	/* It heard of it in a turn that doesn't count. */
+	if ((w->cfg.faults & SIM_F_CRASH) && c->limited_ns == q->ep->killed_ns)
+		return;
 	op = op_of(q, p->bth.psn, &first);
 	if (op == NULL || !first || !op_consumes(op))
 		return;

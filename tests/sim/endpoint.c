@@ -224,16 +224,26 @@ endpoint_turn(struct sim_world *w, struct sim_ep *ep)
 		return;
 	}
 	mtus_turn(w, ep);
+	/* Loops raise completion events when other engines have had their turn; here that is one turn later. */
+	for (e = ep->engines; e < ep->engines + ep->nb_engines; e++)
+		transport_tell(e->tp);
 	for (e = ep->engines; e < ep->engines + ep->nb_engines; e++) {
+		crash_may(w, ep, e);
 		packets += ep_receive(w, ep, e, &e->rx, false);
-		packets += ep_receive(w, ep, e, &e->loop, true);
-		again |= transport_run(e->tp, w->now_ns) != 0;
+		if (!ep->crash.killed)
+			packets += ep_receive(w, ep, e, &e->loop, true);
+		if (!ep->crash.killed)
+			again |= transport_run(e->tp, w->now_ns) != 0;
+		if (crash_killed(w, ep)) {
+			world_run_at(w, ep->id, ep->dark_until);
+			return;
+		}
 		shares_check(w, ep, e);
 		packets += ep_flush(w, ep, e);
 	}
 	ep->busy_until = w->now_ns + TURN_NS + PACKET_NS * (uint64_t)packets;
 	for (e = ep->engines; e < ep->engines + ep->nb_engines; e++) {
-		again |= e->rx.n != 0 || e->loop.n != 0;
+		again |= e->rx.n != 0 || e->loop.n != 0 || transport_untold(e->tp);
 		t = transport_next_timeout(e->tp);
 		next = t < next ? t : next;
 	}
@@ -253,6 +263,8 @@ on_completion(void *arg, int channel, uint64_t cookie)
 	struct sim_ep *ep = arg;
 	struct sim_cq *c = (struct sim_cq *)(uintptr_t)cookie;
 
+	if (ep->crash.killed)
+		return true;
 	if (c->ep != ep || !c->channel)
 		sim_fail(ep->w, "an event of a CQ that has no channel");
 	c->events++;
@@ -264,8 +276,9 @@ on_event(void *arg, const struct tp_event *ev)
 {
 	struct sim_ep *ep = arg;
 
-	if (ev->cookie == SIM_HOSTILE_COOKIE)
+	if (ev->cookie == SIM_HOSTILE_COOKIE || ep->crash.killed)
 		return;
+	crash_told(ep);
 	if (ev->owner != ep)
 		sim_fail(ep->w, "event %d with a foreign owner", ev->type);
 	else if (ev->type == UROCE_EVENT_CQ_ERR)
@@ -282,6 +295,10 @@ on_handoff(void *arg, unsigned int engine, uint16_t port, struct rte_mbuf *m, bo
 {
 	struct sim_ep *ep = arg;
 
+	if (ep->crash.killed) {
+		rte_pktmbuf_free(m);
+		return;
+	}
 	if (engine >= ep->nb_engines || port >= ep->nb_ports) {
 		sim_fail(ep->w, "endpoint %u: a packet for engine %u, port %u", ep->id, engine, port);
 		rte_pktmbuf_free(m);
@@ -314,7 +331,8 @@ endpoint_packet(struct sim_world *w, struct sim_ep *ep, struct rte_mbuf *m)
 static bool
 cq_make(struct sim_world *w, struct sim_ep *ep, struct sim_cq *c)
 {
-	struct cq_params p = { .channel = -1, .cookie = (uintptr_t)c, .owner = ep, .multi = ep->nb_engines > 1 };
+	struct cq_params p = { .channel = -1, .cookie = (uintptr_t)c, .owner = ep, .multi = ep->nb_engines > 1,
+			       .number = (uint32_t)(c - ep->cqs) };
 	uint32_t order = CQ_ORDER;
 
 	if (w->cfg.faults & SIM_F_CQ_GROW)
@@ -383,7 +401,8 @@ endpoint_create(struct sim_world *w, uint32_t id)
 	mtus_init(w, ep);
 	local = rng_stream(w->cfg.seed, STREAM_LOCAL + id);
 	tc.by_reference = rng_one_in(&local, 2);
-	tc.copy = rng_one_in(&ep->copy_rng, 4) ? NULL : on_copy;
+	tc.tell_later = rng_one_in(&local, 2);
+	tc.copy = rng_one_in(&ep->copy_rng, 4) || (w->cfg.faults & SIM_F_CRASH) ? NULL : on_copy;
 	w->copies |= tc.copy != NULL && (w->cfg.faults & SIM_F_REMOTE_MEM);
 	ep->owner.mem_fd = sim_mem_fd;
 	ep->sh.pool = w->pool;
@@ -406,9 +425,11 @@ endpoint_create(struct sim_world *w, uint32_t id)
 	tc.handoff = ep->nb_engines > 1 ? on_handoff : NULL;
 	for (i = 0; i < ep->nb_engines; i++) {
 		tc.engine = i;
+		crash_config(w, ep, i, &tc);
 		ep->engines[i].tp = transport_create(&tc);
 		if (ep->engines[i].tp == NULL)
 			return false;
+		crash_hook(w, ep, ep->engines[i].tp);
 	}
 	if (!shares_make(w, ep))
 		return false;

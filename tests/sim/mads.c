@@ -78,7 +78,7 @@ mads_received(void *arg, const struct tp_mad *m)
 	struct sim_mad *s;
 	uint32_t id;
 
-	if (connect_takes(ep, m))
+	if (ep->crash.killed || connect_takes(ep, m))
 		return;
 	memcpy(&id, m->data, sizeof(id));
 	if (id >= w->nb_mads || memcmp(m->data + sizeof(id), content(id) + sizeof(id), TP_MAD_BYTES - sizeof(id)) != 0) {

@@ -90,10 +90,10 @@ check_state(struct sim_world *w, const struct sim_qp *q)
 			 s->loaded ? "with an" : "without");
 	if (a.path_mig_state == MIG_ARMED && !s->peer_ready && !w->copies)
 		sim_fail(w, "QP %u: is armed, but its peer hasn't said that it is ready", q->id);
-	/* In ERR it looks at nothing any more, and not yet at packets that wait for its turn. */
+	/* In ERR it looks at nothing any more, and not yet at packets that wait for its turn. What it was told in a turn that doesn't count it hasn't heard. */
 	if (s->loaded && a.path_mig_state != MIG_ARMED && s->peer_ready && q->ep->nb_engines == 1 &&
 	    (a.qp_state == UROCE_QPS_RTS || a.qp_state == UROCE_QPS_SQD) &&
-	    !(w->cfg.faults & (SIM_F_CORRUPT | SIM_F_STALL)) && !w->copies && !rx_waits(q->qp))
+	    !(w->cfg.faults & (SIM_F_CORRUPT | SIM_F_STALL | SIM_F_CRASH)) && !w->copies && !rx_waits(q->qp))
 		sim_fail(w, "QP %u: isn't armed, but its peer has said that it is ready", q->id);
 	if (a.qp_state == UROCE_QPS_RTS && memcmp(&a.ah, &q->attr.ah, sizeof(a.ah)) != 0)
 		sim_fail(w, "QP %u: an address that isn't its own", q->id);

@@ -7,32 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim.h"
-#include "transport/core/types_priv.h"
-#include "transport/record/record.h"
+#include "restart.h"
 
 enum {
 	STREAM_RESTART = 8192,
 	TURNS = 60,                 /* one turn in so many is the last before a restart */
-	RESTARTS_MOST = 2,          /* of a host */
-	MAX_QPS = 2 * SIM_MAX_CONNS,
-	QUEUES_MOST = SIM_MAX_SRQS + SIM_MAX_XSRQS + 1,
 };
 #define DARK_NS_MAX (100 * SIM_NS_PER_MS)
-
-/* What is saved of a host, by the places of its objects in the simulator. */
-struct saved {
-	struct transport_config config[SIM_MAX_ENGINES];
-	struct transport_record tps[SIM_MAX_ENGINES];
-	struct cq_record cqs[SIM_MAX_CQS];
-	struct cq_params cq_params[SIM_MAX_CQS];
-	struct srq_record srqs[QUEUES_MOST];
-	struct srq_params srq_params[QUEUES_MOST];
-	uint32_t srq_engine[QUEUES_MOST];
-	struct qp_record *qps[MAX_QPS];
-	uint32_t qp_bytes[MAX_QPS];
-	uint32_t qp_engine[MAX_QPS], qp_srq[MAX_QPS], qp_share[MAX_QPS];
-};
 
 void
 restart_init(struct sim_world *w, struct sim_ep *ep)
@@ -40,9 +21,8 @@ restart_init(struct sim_world *w, struct sim_ep *ep)
 	ep->restart_rng = rng_stream(w->cfg.seed, STREAM_RESTART + ep->id);
 }
 
-/* @return the n-th SRQ of a host, or NULL: no more. */
-static struct srq **
-srq_at(struct sim_ep *ep, uint32_t n)
+struct srq **
+restart_srq(struct sim_ep *ep, uint32_t n)
 {
 	if (n < SIM_MAX_SRQS)
 		return &ep->srqs[n].srq;
@@ -51,8 +31,8 @@ srq_at(struct sim_ep *ep, uint32_t n)
 	return &ep->foreign_srq;
 }
 
-static struct sim_qp *
-qp_at(struct sim_world *w, const struct sim_ep *ep, uint32_t n)
+struct sim_qp *
+restart_qp(struct sim_world *w, const struct sim_ep *ep, uint32_t n)
 {
 	struct sim_qp *q = &w->conns[n / 2].qp[n & 1];
 
@@ -74,7 +54,7 @@ place_of_srq(struct sim_ep *ep, const struct srq *srq)
 {
 	uint32_t i = 0;
 
-	while (i < QUEUES_MOST && *srq_at(ep, i) != srq)
+	while (i < RESTART_QUEUES && *restart_srq(ep, i) != srq)
 		i++;
 	return i;
 }
@@ -91,50 +71,66 @@ place_of_share(const struct sim_ep *ep, uint32_t engine, const struct share *sha
 
 /* ---- Saving ---- */
 static void
-save_queues(struct sim_ep *ep, struct saved *s)
+look_at_queues(struct sim_ep *ep, struct saved *s)
 {
-	struct transport *tps[SIM_MAX_ENGINES];
 	uint32_t i;
 
-	for (i = 0; i < ep->nb_engines; i++) {
-		tps[i] = ep->engines[i].tp;
-		s->config[i] = tps[i]->c;
-		transport_save(tps[i], &s->tps[i]);
-	}
+	for (i = 0; i < ep->nb_engines; i++)
+		s->config[i] = ep->engines[i].tp->c;
 	for (i = 0; i < ep->nb_cqs; i++) {
 		const struct cq *cq = ep->cqs[i].cq;
 		const struct cq_ring *ring = &cq->rings[atomic_load(&cq->prod) & 1];
 
-		cq_save(tps, ep->nb_engines, cq, &s->cqs[i]);
 		s->cq_params[i] = (struct cq_params){ .ring = ring->ring, .shared = cq->shared, .stamps = ring->stamps, .channel = cq->channel,
-						      .cookie = cq->cookie, .owner = cq->owner, .multi = cq->multi };
+						      .cookie = cq->cookie, .owner = cq->owner, .multi = cq->multi, .number = cq->number };
 	}
-	for (i = 0; i < QUEUES_MOST; i++) {
-		const struct srq *srq = *srq_at(ep, i);
+	for (i = 0; i < RESTART_QUEUES; i++) {
+		const struct srq *srq = *restart_srq(ep, i);
 
 		if (srq == NULL)
 			continue;
-		srq_save(srq, &s->srqs[i]);
 		s->srq_params[i] = (struct srq_params){ .ring = srq->ring, .shared = srq->shared, .pd = srq->pd, .max_sge = srq->max_sge,
-							.cookie = srq->cookie, .owner = srq->owner, .xrcd = srq->xrcd, .srqn = srq->srqn };
+							.cookie = srq->cookie, .owner = srq->owner, .xrcd = srq->xrcd, .srqn = srq->srqn, .number = srq->number };
 		s->srq_params[i].ring.counter = 0;
 		s->srq_engine[i] = engine_of(ep, srq->tp);
 	}
 }
 
-static void
-save_qps(struct sim_world *w, struct sim_ep *ep, struct saved *s)
+void
+restart_look(struct sim_world *w, struct sim_ep *ep, struct saved *s)
 {
-	for (uint32_t i = 0; i < MAX_QPS; i++) {
-		struct sim_qp *q = qp_at(w, ep, i);
-		uint32_t room;
+	look_at_queues(ep, s);
+	for (uint32_t i = 0; i < RESTART_MAX_QPS; i++) {
+		const struct sim_qp *q = restart_qp(w, ep, i);
 
 		if (q == NULL)
 			continue;
 		s->qp_engine[i] = engine_of(ep, q->tp);
 		s->qp_srq[i] = place_of_srq(ep, q->params.srq);
 		s->qp_share[i] = place_of_share(ep, s->qp_engine[i], q->params.share);
-		if (q->qp == NULL)
+	}
+}
+
+static void
+save(struct sim_world *w, struct sim_ep *ep, struct saved *s)
+{
+	struct transport *tps[SIM_MAX_ENGINES];
+
+	for (uint32_t i = 0; i < ep->nb_engines; i++) {
+		tps[i] = ep->engines[i].tp;
+		transport_tell(tps[i]);
+		transport_save(tps[i], &s->tps[i]);
+	}
+	for (uint32_t i = 0; i < ep->nb_cqs; i++)
+		cq_save(tps, ep->nb_engines, ep->cqs[i].cq, &s->cqs[i]);
+	for (uint32_t i = 0; i < RESTART_QUEUES; i++)
+		if (*restart_srq(ep, i) != NULL)
+			srq_save(*restart_srq(ep, i), &s->srqs[i]);
+	for (uint32_t i = 0; i < RESTART_MAX_QPS; i++) {
+		struct sim_qp *q = restart_qp(w, ep, i);
+		uint32_t room;
+
+		if (q == NULL || q->qp == NULL)
 			continue;
 		room = qp_record_bytes(q->qp);
 		s->qps[i] = malloc(room);
@@ -147,19 +143,19 @@ save_qps(struct sim_world *w, struct sim_ep *ep, struct saved *s)
 }
 
 /* ---- The end of the old ones ---- */
-static void
-throw_away(struct sim_world *w, struct sim_ep *ep)
+void
+restart_throw_away(struct sim_world *w, struct sim_ep *ep)
 {
 	uint32_t i;
 
-	for (i = 0; i < MAX_QPS; i++) {
-		struct sim_qp *q = qp_at(w, ep, i);
+	for (i = 0; i < RESTART_MAX_QPS; i++) {
+		struct sim_qp *q = restart_qp(w, ep, i);
 
 		if (q != NULL && q->qp != NULL)
 			qp_destroy(q->tp, q->qp);
 	}
-	for (i = 0; i < QUEUES_MOST; i++) {
-		struct srq **srq = srq_at(ep, i);
+	for (i = 0; i < RESTART_QUEUES; i++) {
+		struct srq **srq = restart_srq(ep, i);
 
 		if (*srq != NULL)
 			srq_destroy((*srq)->tp, *srq);
@@ -187,11 +183,13 @@ make_transports(struct sim_world *w, struct sim_ep *ep, struct saved *s)
 		return false;
 	for (i = 0; i < ep->nb_engines; i++) {
 		s->config[i].sh = ep->sh;
+		crash_config(w, ep, i, &s->config[i]);
 		ep->engines[i].tp = transport_create(&s->config[i]);
 		if (ep->engines[i].tp == NULL || transport_restore(ep->engines[i].tp, &s->tps[i], sizeof(s->tps[i]), &why) != 0) {
 			sim_fail(w, "endpoint %u: its transport isn't restored: %s", ep->id, why);
 			return false;
 		}
+		crash_hook(w, ep, ep->engines[i].tp);
 		memset(ep->engines[i].shares, 0, sizeof(ep->engines[i].shares));
 	}
 	return shares_make(w, ep);
@@ -212,20 +210,20 @@ restore_queues(struct sim_world *w, struct sim_ep *ep, struct saved *s)
 		/* What is held back is due by a clock that began anew. */
 		ep->cqs[i].loose |= s->cqs[i].held != 0;
 	}
-	for (i = 0; i < QUEUES_MOST; i++) {
+	for (i = 0; i < RESTART_QUEUES; i++) {
 		struct transport *tp = ep->engines[s->srq_engine[i]].tp;
 
 		if (s->srqs[i].head.size == 0)
 			continue;
 		if (s->srq_params[i].xrcd != 0)
-			s->srq_params[i].cq = (i < QUEUES_MOST - 1 ? ep->xsrqs[i - SIM_MAX_SRQS].cq : &ep->cqs[0])->cq;
-		if (srq_restore(tp, &s->srqs[i], sizeof(s->srqs[i]), &s->srq_params[i], srq_at(ep, i), &why) != 0) {
+			s->srq_params[i].cq = (i < RESTART_QUEUES - 1 ? ep->xsrqs[i - SIM_MAX_SRQS].cq : &ep->cqs[0])->cq;
+		if (srq_restore(tp, &s->srqs[i], sizeof(s->srqs[i]), &s->srq_params[i], restart_srq(ep, i), &why) != 0) {
 			sim_fail(w, "endpoint %u: an SRQ isn't restored: %s", ep->id, why);
 			return false;
 		}
 		if (i < SIM_MAX_SRQS)
 			ep->srqs[i].tp = tp;
-		else if (i < QUEUES_MOST - 1)
+		else if (i < RESTART_QUEUES - 1)
 			ep->xsrqs[i - SIM_MAX_SRQS].tp = tp;
 	}
 	return true;
@@ -236,8 +234,8 @@ restore_qps(struct sim_world *w, struct sim_ep *ep, struct saved *s)
 {
 	const char *why = "";
 
-	for (uint32_t i = 0; i < MAX_QPS; i++) {
-		struct sim_qp *q = qp_at(w, ep, i);
+	for (uint32_t i = 0; i < RESTART_MAX_QPS; i++) {
+		struct sim_qp *q = restart_qp(w, ep, i);
 		struct qp_params *p;
 
 		if (q == NULL)
@@ -249,7 +247,7 @@ restore_qps(struct sim_world *w, struct sim_ep *ep, struct saved *s)
 		if (p->recv_cq != NULL)
 			p->recv_cq = q->recv_cq->cq;
 		if (p->srq != NULL)
-			p->srq = *srq_at(ep, s->qp_srq[i]);
+			p->srq = *restart_srq(ep, s->qp_srq[i]);
 		p->share = s->qp_share[i] < SIM_MAX_SHARES ? ep->engines[s->qp_engine[i]].shares[s->qp_share[i]].share : NULL;
 		if (s->qps[i] == NULL)
 			continue;
@@ -295,14 +293,14 @@ check_restored(struct sim_world *w, struct sim_ep *ep, const struct saved *s)
 		cq_save(tps, ep->nb_engines, ep->cqs[i].cq, &cq);
 		same(w, ep, "CQ", i, &s->cqs[i], &cq, sizeof(cq));
 	}
-	for (i = 0; i < QUEUES_MOST; i++) {
+	for (i = 0; i < RESTART_QUEUES; i++) {
 		if (s->srqs[i].head.size == 0)
 			continue;
-		srq_save(*srq_at(ep, i), &srq);
+		srq_save(*restart_srq(ep, i), &srq);
 		same(w, ep, "SRQ", i, &s->srqs[i], &srq, sizeof(srq));
 	}
-	for (i = 0; i < MAX_QPS; i++) {
-		struct sim_qp *q = qp_at(w, ep, i);
+	for (i = 0; i < RESTART_MAX_QPS; i++) {
+		struct sim_qp *q = restart_qp(w, ep, i);
 		struct qp_record *r;
 
 		if (q == NULL || s->qps[i] == NULL)
@@ -318,6 +316,27 @@ check_restored(struct sim_world *w, struct sim_ep *ep, const struct saved *s)
 	}
 }
 
+void
+restart_make(struct sim_world *w, struct sim_ep *ep, struct saved *s)
+{
+	if (!make_transports(w, ep, s) || !restore_queues(w, ep, s) || !restore_qps(w, ep, s)) {
+		sim_fail(w, "endpoint %u: no memory", ep->id);
+		/* Half a host can't be taken down in order. */
+		fprintf(stderr, "seed %lu: %s\n", (unsigned long)w->cfg.seed, w->why);
+		abort();
+	}
+	if (!(w->cfg.faults & SIM_F_CRASH))
+		check_restored(w, ep, s);
+	for (uint32_t i = 0; i < RESTART_MAX_QPS; i++) {
+		struct sim_qp *q = restart_qp(w, ep, i);
+
+		/* Its scoreboard is gone: it sends again what the peer has said that it holds. */
+		if (q != NULL)
+			memset(q->sacked, 0, sizeof(q->sacked));
+		free(s->qps[i]);
+	}
+}
+
 static void
 restart(struct sim_world *w, struct sim_ep *ep)
 {
@@ -329,25 +348,11 @@ restart(struct sim_world *w, struct sim_ep *ep)
 	sim_trace(w, "endpoint %u: its daemon is replaced, and dark for %lu us", ep->id, (unsigned long)dark_ns / 1000);
 	ep->restarts++;
 	ep->dark_until = w->now_ns + dark_ns;
-	save_queues(ep, s);
-	save_qps(w, ep, s);
+	restart_look(w, ep, s);
+	save(w, ep, s);
 	connect_restart(w, ep);
-	throw_away(w, ep);
-	if (!make_transports(w, ep, s) || !restore_queues(w, ep, s) || !restore_qps(w, ep, s)) {
-		sim_fail(w, "endpoint %u: no memory", ep->id);
-		/* Half a host can't be taken down in order. */
-		fprintf(stderr, "seed %lu: %s\n", (unsigned long)w->cfg.seed, w->why);
-		abort();
-	}
-	check_restored(w, ep, s);
-	for (uint32_t i = 0; i < MAX_QPS; i++) {
-		struct sim_qp *q = qp_at(w, ep, i);
-
-		/* Its scoreboard is gone: it sends again what the peer has said that it holds. */
-		if (q != NULL)
-			memset(q->sacked, 0, sizeof(q->sacked));
-		free(s->qps[i]);
-	}
+	restart_throw_away(w, ep);
+	restart_make(w, ep, s);
 	free(s);
 }
 
@@ -356,7 +361,7 @@ restart_may(struct sim_world *w, struct sim_ep *ep)
 {
 	uint32_t i;
 
-	if (!(w->cfg.faults & SIM_F_RESTART) || w->settled)
+	if (!(w->cfg.faults & SIM_F_RESTART) || (w->cfg.faults & SIM_F_CRASH) || w->settled)
 		return false;
 	ep->restarting |= ep->restarts < RESTARTS_MOST && rng_one_in(&ep->restart_rng, TURNS);
 	if (!ep->restarting)

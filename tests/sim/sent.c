@@ -513,6 +513,9 @@ note_arrival(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 		q->gap_ns = 0;
 		q->asked = false;
 	}
+	/* Whoever was killed has forgotten what it lacked, if that was in a turn that doesn't count. */
+	if (q->gap_ns != 0 && q->gap_ns <= q->ep->killed_ns)
+		q->gap_ns = 0;
 	ahead = wire_psn_diff(p->bth.psn, q->expects);
 	if (ahead > 0 && !q->asked) {
 		if (q->gap_ns == 0 || wire_psn_diff(p->bth.psn, q->behind) > 0)

@@ -107,7 +107,7 @@ setup(void)
 	sim_arena = mmap(ARENA_ADDRESS, SIM_ARENA_BYTES + SIM_PATTERN_BYTES, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 	sim_mem_fd = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
-	if (sim_pool == NULL || sim_small_pool == NULL || sim_arena == MAP_FAILED || sim_mem_fd < 0) {
+	if (sim_pool == NULL || sim_small_pool == NULL || sim_arena == MAP_FAILED || sim_mem_fd < 0 || !crash_setup()) {
 		fprintf(stderr, "sim: no memory\n");
 		return false;
 	}

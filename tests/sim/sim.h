@@ -24,6 +24,7 @@
  *   xrc.c      XRC: SRQs that requests name
  *   paths.c    connections with alternate paths, which change to them
  *   restart.c  hosts whose daemon is replaced: records instead of transports
+ *   crash.c    hosts whose daemon is killed: journals instead of records
  *   partitions.c  P_Keys of hosts and connections
  *   mads.c     MADs between the hosts' QPs 1
  *   mcast.c    multicast groups: who is in them, and who sends to them
@@ -427,6 +428,19 @@ struct sim_mtu {
 	uint16_t port;
 };
 
+/** How a host is killed: crash.c. */
+struct sim_crash {
+	bool armed;
+	bool killed;                 /**< what it does from now on never happened */
+	uint32_t steps;              /**< until it is killed */
+	const struct sim_engine *turn; /**< whose turn it is; NULL: none's */
+	struct transport *tp;        /**< whose events were told in the turn of this number, */
+	uint64_t told_turn;
+	uint32_t told;               /**< and how many */
+	uint64_t counted;            /**< the last turn of that engine that counts */
+	uint8_t *arena;              /**< what programs had in memory when it was killed */
+};
+
 struct sim_ep {
 	struct sim_world *w;
 	uint32_t id;
@@ -465,6 +479,8 @@ struct sim_ep {
 	bool restarting;             /**< as soon as no copy is under way */
 	struct sim_moving move;
 	struct sim_mtu mtu;
+	struct sim_crash crash;
+	uint64_t killed_ns;          /**< when it was killed last; 0: never */
 	uint64_t dark_until;         /**< its daemon was replaced: until then it makes no turn, and packets to it are lost */
 	uint64_t tx_blocked_until;   /**< the NIC takes no packets until then */
 	uint32_t errors[UROCE_WC_GENERAL_ERR + 1]; /**< that its programs were told of, by status */

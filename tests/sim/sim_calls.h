@@ -274,6 +274,19 @@ void hostile_destroy(struct sim_world *w);
 bool connect_make(struct sim_world *w, struct sim_ep *ep);
 void connect_free(struct sim_world *w, struct sim_ep *ep);
 /** The daemon is replaced: another CM goes on from records. */
+/* ---- crash.c ---- */
+/** Once: memory for the journals of all hosts. @return false: there is none. */
+bool crash_setup(void);
+/** Give an engine of a host that will be killed memory for its journal. */
+void crash_config(const struct sim_world *w, const struct sim_ep *ep, uint32_t engine, struct transport_config *c);
+void crash_hook(const struct sim_world *w, struct sim_ep *ep, struct transport *tp);
+/** Before an engine's turn: it may be killed in it. */
+void crash_may(struct sim_world *w, struct sim_ep *ep, const struct sim_engine *e);
+/** @return whether the host was killed in the turn that is over. Then it has been made again from its journals. */
+bool crash_killed(struct sim_world *w, struct sim_ep *ep);
+/** An asynchronous event was told. */
+void crash_told(struct sim_ep *ep);
+
 void connect_restart(struct sim_world *w, struct sim_ep *ep);
 /** Whether the CM makes a connection. */
 void connect_choose(struct sim_world *w, struct sim_conn *c);

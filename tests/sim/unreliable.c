@@ -166,9 +166,9 @@ unreliable_recv_ok(struct sim_world *w, struct sim_qp *q, const struct sim_recv 
 	}
 	/*
 	 * A UC message that was abandoned may have left its bytes in the receive's room; so may a datagram that was dropped by a restart after
-	 * its bytes had been copied.
+	 * its bytes had been copied, or in a turn that didn't count.
 	 */
-	left = q->params.type == UROCE_QPT_UC || (w->copies && q->ep->restarts != 0);
+	left = q->params.type == UROCE_QPT_UC || ((w->copies || (w->cfg.faults & SIM_F_CRASH)) && q->ep->restarts != 0);
 	if (!around_is_clean(r->pieces, r->nsge, left ? r->len : placed))
 		sim_fail(w, "QP %u: message %u wrote beside its receive buffer", q->id, s);
 	if (grh != 0)

@@ -49,7 +49,7 @@ bound(const struct sim_qp *q)
 	for (i = 0; i < q->nb_bindings; i++) {
 		const struct sim_binding *b = &q->bindings[i];
 
-		if (b->mr != &q->window_mr || b->state == SIM_BIND_ENDED || b->state == SIM_BIND_FAILED)
+		if (b->mr != &q->window_mr || b->state == SIM_BIND_ENDED || (b->state == SIM_BIND_FAILED && !b->unsure))
 			continue;
 		if (b->state != SIM_BIND_BOUND || b->unsure)
 			return -1;
@@ -432,6 +432,8 @@ void
 windows_retire(struct sim_qp *q, const struct sim_op *op)
 {
 	bool ok = op->status == UROCE_WC_SUCCESS;
+	/* It may have been executed in a turn that didn't count, and flushed afterwards. */
+	bool sure = op->status != UROCE_WC_WR_FLUSH_ERR || q->ep->restarts == 0 || !(q->ep->w->cfg.faults & SIM_F_CRASH);
 	struct sim_binding *b;
 
 	if (op->binding == SIM_NO_BINDING)
@@ -439,7 +441,7 @@ windows_retire(struct sim_qp *q, const struct sim_op *op)
 	if (op->opcode == UROCE_WR_BIND_MW) {
 		b = &q->bindings[op->binding];
 		if (b->state == SIM_BIND_BINDING)
-			set(b, !ok ? SIM_BIND_FAILED : b->len == 0 ? SIM_BIND_ENDED : SIM_BIND_BOUND, true);
+			set(b, !ok ? SIM_BIND_FAILED : b->len == 0 ? SIM_BIND_ENDED : SIM_BIND_BOUND, sure);
 		if (op->replaces != SIM_NO_BINDING)
 			set(&q->bindings[op->replaces], ok ? SIM_BIND_ENDED : SIM_BIND_ENDING, ok);
 		/* Who knows what is bound: a UC program that goes on after an error leaves it alone. */

@@ -25,7 +25,7 @@ number(struct rng *r, uint32_t index)
 static bool
 foreign_make(struct sim_world *w, struct sim_ep *ep, struct rng *r, struct transport *tp)
 {
-	struct srq_params p = { .pd = 1, .max_sge = 1, .owner = ep, .xrcd = OTHER_DOMAIN, .cq = ep->cqs[0].cq };
+	struct srq_params p = { .pd = 1, .max_sge = 1, .owner = ep, .xrcd = OTHER_DOMAIN, .cq = ep->cqs[0].cq, .number = SIM_MAX_SRQS + SIM_MAX_XSRQS };
 
 	p.srqn = ep->foreign_srqn = number(r, SIM_MAX_XSRQS);
 	p.ring = (struct ring){ .base = arena_get(w, ring_rq_stride(1) << FOREIGN_ORDER), .order = FOREIGN_ORDER,

@@ -33,12 +33,12 @@ FOLDERS = {
     'lib/wire': ('base', 'wire.h'),
     'lib/mem': ('base ring', 'mem.h mw.h job.h copier.h'),
     'drivers/net/impair': ('base wire', '*'),
-    'lib/transport': ('base ring wire mem', 'transport.h move.h diag/diag.h record/record.h'),
+    'lib/transport': ('base ring wire mem', 'transport.h move.h diag/diag.h record/record.h journal/journal.h'),
     'lib/cm': ('base wire', 'cm.h'),
     'lib/net': ('base ring wire', 'net.h port/track.h'),
     'lib/engine': ('base ring wire mem transport net', 'engine.h'),
     'lib/control': ('base ring wire mem drivers/net/impair transport cm net engine',
-                    'control.h handover.h cma/gsi.h config/config.h core/opener.h core/stream.h observe/capture.h observe/inspect.h observe/sysfs.h'),
+                    'control.h handover.h cma/gsi.h config/config.h core/checkpoint.h core/opener.h core/stream.h observe/capture.h observe/inspect.h observe/sysfs.h'),
     'lib/verbs': ('base ring', 'connection.h device.h'),
     'lib/rdmacm': ('base ring verbs', ''),
     'lib/rsocket': ('base ring verbs rdmacm', ''),
@@ -50,7 +50,7 @@ ALONE = 'lib/verbs/sysfs_paths.c'
 # Parts of a folder from the bottom. Parts in one string don't use each other. '.' are the files beside the parts, but for net.h and net_priv.h of
 # lib/net and the like: these have the struct that is made of the structs of all parts.
 PARTS = {
-    'lib/transport': ['core', 'cc', 'path', 'req', 'resp', 'svc', 'diag', '.', 'record'],
+    'lib/transport': ['core', 'cc', 'path', 'req', 'resp', 'svc', 'diag', 'record', 'journal', '.'],
     'lib/control': ['config', 'core', 'memory', 'obj', 'cma', 'observe', '.'],
     'lib/net': ['.', 'kernel group', 'neigh', 'port'],
 }

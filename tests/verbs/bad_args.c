@@ -201,6 +201,8 @@ shared_receive_queues(struct vt *t)
 		BAD(ex_t, srq_type, 77, EOPNOTSUPP),
 		BAD(ex_t, comp_mask, IBV_SRQ_INIT_ATTR_TYPE, EINVAL),
 		BAD(ex_t, comp_mask, UINT32_MAX, EOPNOTSUPP),
+		/* Not looked at for one of this type. */
+		BAD(ex_t, comp_mask, IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_XRCD, 0),
 		BAD(ex_t, attr.max_wr, UINT32_MAX, EINVAL),
 		BAD(ex_t, attr.max_sge, UINT32_MAX, EINVAL),
 	};

@@ -3,8 +3,6 @@
 """OpenMPI over UCX between two hosts (mpi.c), started as docs/operations.md says."""
 
 import os
-import shutil
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -20,17 +18,12 @@ SECONDS = 120
 MIN_PACKETS = 1000          # of each host: what the program sends is more by far
 
 
-@unittest.skipUnless(shutil.which('mpirun') and shutil.which('mpicc'), 'OpenMPI is not installed')
-@unittest.skipUnless(os.geteuid() == 0, "an ordinary user's hosts have one address, and so are one for mpirun")
+@unittest.skipIf(mpi_hosts.lacking(), mpi_hosts.lacking())
 class Mpi(unittest.TestCase):
     def test_messages_collective_operations_and_one_sided_access(self):
         name = f'p{os.getpid()}'
         with tempfile.TemporaryDirectory(prefix='uroce-mpi-') as folder, lab_up(name=name) as lab:
-            program = os.path.join(folder, 'mpi')
-            subprocess.run(['mpicc', '-O1', '-o', program, os.path.join(HERE, 'mpi.c')], check=True)
-            done = lab.run('h1', 'mpirun', '--allow-run-as-root', '-H', f'{os.uname().nodename},198.18.0.2', '--mca', 'plm_rsh_agent', mpi_hosts.agent(lab, folder),
-                           '--mca', 'pml', 'ucx', '--mca', 'osc', 'ucx', '-x', 'UCX_NET_DEVICES=uroce0:1', '-x', 'UCX_TLS=rc,self',
-                           lab.data['programs']['uroce-run'], program, timeout=SECONDS)
+            done = lab.run('h1', *mpi_hosts.openmpi(lab, folder, mpi_hosts.compiled(folder)), timeout=SECONDS)
             report = done.stdout + lab.logs()
             self.assertEqual(done.returncode, 0, report)
             self.assertIn('all right', done.stdout, report)

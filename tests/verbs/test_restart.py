@@ -11,6 +11,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -18,8 +19,9 @@ sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
                 os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../scripts')]
 
+import mpi_hosts  # noqa: E402
 from labs import LAB, Skip, TestLab, lab_command, lacking, main  # noqa: E402
-from uroce_lab import daemon, telemetry  # noqa: E402
+from uroce_lab import daemon, pairs, telemetry  # noqa: E402
 from uroce_lab.state import State  # noqa: E402
 
 VERIFY = os.path.join(daemon.build_dir(), 'tests/verbs/verify')
@@ -39,6 +41,7 @@ PROGRAMS = [
     ['ib_write_bw', '-d', 'uroce0', '-q', '16', '-D', '90'],
     ['ib_send_lat', '-d', 'uroce0', '-R', '-D', '90'],
 ]
+MPI_PACKETS = 1000          # more than its start sends
 RPING = ['rping', '-s', '-a', '0.0.0.0', '-V', '-C', '1000000', '--client', 'rping', '-c', '-a', '{server}', '-V', '-C', '1000000']
 
 
@@ -109,6 +112,37 @@ class Restarting(unittest.TestCase):
             said = pair.stop()
         self.assertTrue(ran, said + self.lab.logs())
 
+    def under_mpi(self, restarts=RESTARTS):
+        """mpi.c compares what arrives, and says so at its end."""
+        if why := mpi_hosts.lacking():
+            raise Skip(why)
+        with tempfile.TemporaryDirectory(prefix='uroce-mpi-') as folder:
+            enough = os.path.join(folder, 'enough')
+            before = mpi_hosts.packets(self.lab, self.host)
+            mpirun = pairs.Side(self.lab, 'h1', mpi_hosts.openmpi(self.lab, folder, mpi_hosts.compiled(folder), enough))
+            try:
+                end = time.monotonic() + SECONDS
+                while mpi_hosts.packets(self.lab, self.host) < before + MPI_PACKETS and mpirun.child.poll() is None and time.monotonic() < end:
+                    time.sleep(0.05)
+                for _ in range(restarts):
+                    self.assertIsNone(mpirun.child.poll(), mpirun.report() + self.lab.logs())
+                    self.restart()
+                    seen = self.taken_over(self.host)
+                    self.assertEqual((seen['refused'], seen['qps_lost'], seen['sessions'] > 0), (0, 0, True), seen)
+                    time.sleep(self.random.uniform(0, PAUSE))
+                self.assertIsNone(mpirun.child.poll(), mpirun.report() + self.lab.logs())
+                with open(enough, 'w', encoding='ascii'):
+                    pass
+                mpirun.wait(time.monotonic() + SECONDS)
+            finally:
+                # mpirun ends what it has started on other hosts, if it is asked.
+                mpirun.child.terminate()
+                mpirun.wait(time.monotonic() + pairs.GRACE_SECONDS)
+                mpirun.kill()
+        self.assertEqual((mpirun.status, mpirun.timed_out), (0, False), mpirun.report() + self.lab.logs())
+        self.assertIn('all right', mpirun.text())
+        self.wait_idle()
+
 
 class Memif(Restarting):
     def test_programs_go_on(self):
@@ -118,6 +152,9 @@ class Memif(Restarting):
 
     def test_a_connection_of_rdma_cm_goes_on(self):
         self.under(RPING)
+
+    def test_an_mpi_program_goes_on(self):
+        self.under_mpi()
 
     def test_what_arrived_was_right(self):
         """verify says so only at its end."""
@@ -202,6 +239,11 @@ class Veth(Restarting):
     def test_the_other_end_is_replaced(self):
         self.host = 'h2'
         self.under(RPING)
+
+    @unittest.skipUnless(LONG, 'only with --long')
+    def test_an_mpi_program_goes_on(self):
+        self.host = 'h2'
+        self.under_mpi()
 
 
 class NotRoot(Restarting):

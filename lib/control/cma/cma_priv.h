@@ -114,6 +114,7 @@ struct cma_kept {
 	struct cma_id *id;             /**< the id that has it in `events`; NULL: destroyed, or moved */
 	struct cma_id *request;        /**< CONNECT_REQUEST: the new id */
 	bool sent;                     /**< it is in the socket, or was read */
+	struct saved *saved;
 	uint32_t bytes;
 	uint8_t event[];               /**< the first bytes of struct ctl_cm_event; the rest is zero */
 };
@@ -126,6 +127,8 @@ struct cma_session {
 	struct cma_events sent;  /**< sent and not known to have been read; oldest first */
 	struct cma_events queue; /**< waiting for room in the socket */
 	uint32_t nb_sent, nb_queued;
+	uint32_t last_event;   /**< number of the last event */
+	struct saved *saved;
 	uint32_t nb_resolving; /**< ids of this session that are resolving */
 	bool watching;
 };
@@ -233,9 +236,11 @@ int cma_channel_take(struct session *s, int fd, int record_cost, uint64_t token,
 int cma_event_take(struct session *s, struct cma_id *id, struct cma_id *request, bool sent, const void *event, uint32_t bytes);
 
 /* ---- record.c ---- */
-/** [engines stopped] Hand-over: the event channel of a session, its ids and their connections, as obj_save_fn and obj_restore_fn. */
-obj_save_fn cma_save;
+/** [engines stopped] Hand-over: the event channel of a session, its ids and their connections. @return 0 or ENOMEM. */
+int cma_save(struct session *s, struct stream_out *o);
 obj_restore_fn cma_restore;
+/** The parts of it; a listener and another id write nothing of each other. */
+obj_save_fn cma_channel_save, cma_listener_save, cma_id_save, cma_event_save;
 
 /* ---- resolve.c ---- */
 /** Begin to resolve the address of an id that has its ends, or go on with it. */

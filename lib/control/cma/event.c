@@ -46,6 +46,7 @@ detach(struct cma_kept *k)
 	if (k->request != NULL)
 		k->request->brought_by = NULL;
 	k->id = k->request = NULL;
+	saved_touch(k->in->session->control, k->saved);
 }
 
 /** Add @p k at the end of the sent or of the queued events. */
@@ -55,6 +56,7 @@ append(struct cma_kept *k, bool sent)
 	TAILQ_INSERT_TAIL(sent ? &k->in->sent : &k->in->queue, k, link);
 	*(sent ? &k->in->nb_sent : &k->in->nb_queued) += 1;
 	k->sent = sent;
+	saved_touch(k->in->session->control, k->saved);
 }
 
 /** Remove @p k from the sent or queued events. */
@@ -70,6 +72,7 @@ drop(struct cma_kept *k)
 {
 	detach(k);
 	take_out(k);
+	saved_end(k->in->session->control, &k->saved);
 	quota_give(k->in->session, QUOTA_metadata, sizeof(*k) + k->bytes);
 	free(k);
 }
@@ -110,6 +113,7 @@ keep(struct cma_session *cs, const void *event, uint32_t bytes)
 	k->in = cs;
 	k->bytes = bytes;
 	memcpy(k->event, event, bytes);
+	k->saved = saved_new(cs->session->control, &cs->session->saved, SAVED_CM_EVENT, k);
 	return k;
 }
 
@@ -130,20 +134,34 @@ cma_event_send(struct cma_id *id, const struct ctl_cm_event *ev, struct cma_id *
 	struct session *s = id->session;
 	struct cma_session *cs = s->cma;
 	uint32_t bytes = (uint32_t)offsetof(struct ctl_cm_event, private_data) + ev->conn.private_len;
+	struct ctl_cm_event numbered = *ev;
 	struct cma_kept *k;
 
 	if (s->closing)
 		return;
 	trim(cs);
-	k = keep(cs, ev, bytes);
+	if (++cs->last_event == 0)
+		cs->last_event = 1;
+	numbered.number = cs->last_event;
+	saved_touch(s->control, cs->saved);
+	k = keep(cs, &numbered, bytes);
 	if (k == NULL) {
 		session_close(s, "no memory for its connection events");
 		return;
 	}
 	attach(k, id, request);
-	append(k, TAILQ_EMPTY(&cs->queue) && put(cs, k));
-	if (!k->sent)
+	saved_touch(s->control, id->obj.saved);
+	if (request != NULL)
+		saved_touch(s->control, request->obj.saved);
+	append(k, false);
+	/* What the program knows must not be forgotten in a crash. */
+	saving_flush(s->control);
+	if (TAILQ_FIRST(&cs->queue) == k && put(cs, k)) {
+		take_out(k);
+		append(k, true);
+	} else {
 		watch(cs, true);
+	}
 }
 
 int
@@ -302,6 +320,7 @@ begin(struct session *s, struct cma_session *cs)
 {
 	cs->sock.fn = on_room;
 	cs->session = s;
+	cs->saved = saved_new(s->control, &s->saved, SAVED_CM_CHANNEL, cs);
 	TAILQ_INIT(&cs->sent);
 	TAILQ_INIT(&cs->queue);
 	s->cma = cs;
@@ -374,6 +393,7 @@ cma_channel_end(struct session *s)
 	watch(cs, false);
 	while ((k = TAILQ_FIRST(&cs->sent)) != NULL || (k = TAILQ_FIRST(&cs->queue)) != NULL)
 		drop(k);
+	saved_end(s->control, &cs->saved);
 	close(cs->sock.fd);
 	quota_give(s, QUOTA_fd, 1);
 	free(cs);

@@ -88,6 +88,8 @@ cma_id_move(struct cma_id *id, struct session *to)
 	UROCE_ASSERT(from != to && from->cma != NULL && to->cma != NULL);
 	handles_remove(&from->tab[OBJ_CM_ID], id->obj.handle);
 	obj_move(from, to, OBJ_CM_ID, &id->obj);
+	saved_end(from->control, &id->obj.saved);
+	id->obj.saved = saved_new(to->control, &to->saved, OBJ_CM_ID, id);
 	if (id->state == CMA_RESOLVING) {
 		from->cma->nb_resolving--;
 		to->cma->nb_resolving++;

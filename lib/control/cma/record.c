@@ -13,13 +13,15 @@
 
 /** No time: the id isn't resolving. */
 #define NO_TIME UINT64_MAX
+/** Transactions that a daemon may have begun since it last wrote down how many. */
+enum { TIDS_LOST = 1 << 24 };
 
 struct channel_record {
 	struct record_head head;
 	uint64_t token;
 	uint32_t fd, tid;
 	int32_t record_cost;
-	uint32_t reserved;
+	uint32_t last_event; /**< number of the last one */
 };
 
 struct group_record {
@@ -122,43 +124,70 @@ save_id(struct session *s, const struct cma_id *id, uint64_t now_ns, struct stre
 	return 0;
 }
 
-static void
-save_events(struct session *s, const struct cma_events *events, bool sent, struct stream_out *o)
+int
+cma_event_save(struct session *s, void *event, struct stream_out *o)
 {
-	const struct cma_kept *k;
+	const struct cma_kept *k = event;
+	const struct event_record r = { .id = handle_in(s, k->id), .request = handle_in(s, k->request), .sent = k->sent, .bytes = k->bytes };
 
-	TAILQ_FOREACH(k, events, link) {
-		const struct event_record r = { .id = handle_in(s, k->id), .request = handle_in(s, k->request), .sent = sent, .bytes = k->bytes };
+	stream_put(o, RECORD_CM_EVENT, &r, sizeof(r), k->event, k->bytes);
+	return 0;
+}
 
-		stream_put(o, RECORD_CM_EVENT, &r, sizeof(r), k->event, k->bytes);
-	}
+static void
+save_events(struct session *s, struct cma_events *events, struct stream_out *o)
+{
+	struct cma_kept *k;
+
+	TAILQ_FOREACH(k, events, link)
+		cma_event_save(s, k, o);
+}
+
+int
+cma_channel_save(struct session *s, void *channel, struct stream_out *o)
+{
+	const struct cma_session *cs = channel;
+	const struct channel_record r = {
+		.token = cs->token,
+		.fd = stream_put_fd(o, cs->sock.fd),
+		.tid = cm_tid(gsi_cm(s->control->gsi)),
+		.record_cost = cs->record_cost,
+		.last_event = cs->last_event,
+	};
+
+	stream_put(o, RECORD_CM_CHANNEL, &r, sizeof(r), NULL, 0);
+	return 0;
+}
+
+int
+cma_listener_save(struct session *s, void *id, struct stream_out *o)
+{
+	return ((const struct cma_id *)id)->listener != NULL ? save_id(s, id, control_now_ns(), o) : 0;
+}
+
+int
+cma_id_save(struct session *s, void *id, struct stream_out *o)
+{
+	return ((const struct cma_id *)id)->listener == NULL ? save_id(s, id, control_now_ns(), o) : 0;
 }
 
 int
 cma_save(struct session *s, struct stream_out *o)
 {
-	uint64_t now_ns = control_now_ns();
 	struct cma_session *cs = s->cma;
-	struct channel_record r;
 	struct cma_id *id;
-	int rc = 0;
+	int rc;
 
 	if (cs == NULL)
 		return 0;
-	r = (struct channel_record){
-		.token = cs->token,
-		.fd = stream_put_fd(o, cs->sock.fd),
-		.tid = cm_tid(gsi_cm(s->control->gsi)),
-		.record_cost = cs->record_cost,
-	};
-	stream_put(o, RECORD_CM_CHANNEL, &r, sizeof(r), NULL, 0);
+	rc = cma_channel_save(s, cs, o);
 	/* Listeners first: the ids of requests to them refer to them. */
 	for (uint32_t pos = 0; rc == 0 && (id = handles_next(&s->tab[OBJ_CM_ID], &pos)) != NULL;)
-		rc = id->listener != NULL ? save_id(s, id, now_ns, o) : 0;
+		rc = cma_listener_save(s, id, o);
 	for (uint32_t pos = 0; rc == 0 && (id = handles_next(&s->tab[OBJ_CM_ID], &pos)) != NULL;)
-		rc = id->listener == NULL ? save_id(s, id, now_ns, o) : 0;
-	save_events(s, &cs->sent, true, o);
-	save_events(s, &cs->queue, false, o);
+		rc = cma_id_save(s, id, o);
+	save_events(s, &cs->sent, o);
+	save_events(s, &cs->queue, o);
 	return rc;
 }
 
@@ -313,7 +342,9 @@ cma_restore(struct session *s, struct stream_in *in, struct request *r)
 			close(fd);
 		return rc;
 	}
-	cm_set_tid(gsi_cm(s->control->gsi), from->tid);
+	s->cma->last_event = from->last_event;
+	/* After a crash it is that of some time before. */
+	cm_set_tid(gsi_cm(s->control->gsi), from->tid + (s->control->s.crashed_ns != 0 ? TIDS_LOST : 0));
 	while (rc == 0 && (id = stream_next(in, RECORD_CM_ID, sizeof(*id))) != NULL)
 		rc = restore_id(s, id, in, r);
 	while (rc == 0 && (event = stream_next(in, RECORD_CM_EVENT, sizeof(*event))) != NULL)

@@ -69,6 +69,7 @@ static const struct config_key daemon_keys[] = {
 	{ "by_reference", D(by_reference), config_parse_switch, 0, 0, switch_words },
 	{ "limit_root", D(limit_root), config_parse_switch, 0, 0, switch_words },
 	{ "hello_timeout", D(hello_timeout), config_parse_u32, 1, 3600, NULL },
+	{ "survive_crash", D(survive_crash), config_parse_u32, 0, 3600, NULL },
 	{ "metrics", D(metrics), config_parse_metrics, 0, CONFIG_METRICS_BYTES, NULL },
 	{ "telemetry", D(telemetry), config_parse_switch, 0, 0, switch_words },
 	{ "userfaultfd", D(userfaultfd), config_parse_switch, 0, 0, switch_words },

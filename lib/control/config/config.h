@@ -111,6 +111,7 @@ struct uroced_config {
 	uint32_t session_max_connects, user_max_connects; /**< calls of rdma_connect() per second; 0: no limit */
 	bool by_reference;      /**< what programs of this host send each other through one engine is copied once (engine_config.loop_frames) */
 	bool limit_root;        /**< limits of users are also root's */
+	uint32_t survive_crash; /**< seconds that programs wait for the next daemon if this one crashes; 0: they end with it */
 	uint32_t hello_timeout; /**< seconds that a connection may take until its HELLO */
 	char metrics[CONFIG_METRICS_BYTES]; /**< address of the Prometheus exporter; "": none */
 	bool telemetry;       /**< serve telemetry at a socket beside that for programs */

@@ -31,6 +31,7 @@ on_room(struct watch *w, uint32_t events)
 		a->first = (a->first + 1) % ASYNC_WAITING;
 		a->nb--;
 	}
+	saved_touch(s->control, s->record);
 	set_watching(s, a->nb > 0);
 }
 
@@ -71,6 +72,7 @@ async_keep(struct session *s, const struct ctl_async_event *ev)
 		return false;
 	a->waiting[(a->first + a->nb) % ASYNC_WAITING] = *ev;
 	a->nb++;
+	saved_touch(s->control, s->record);
 	set_watching(s, true);
 	return true;
 }

@@ -29,6 +29,7 @@
 #include "control/control.h"
 #include "control/core/balance_priv.h"
 #include "control/core/opener.h"
+#include "control/core/saving_priv.h"
 #include "control/core/serving_priv.h"
 #include "engine/engine.h"
 #include "net/port/track.h"
@@ -148,6 +149,8 @@ struct reloads {
 struct taken_over {
 	uint32_t daemons; /**< how many have handed their programs to the next so far; 0: nothing was taken over */
 	uint32_t sessions, qps, refused;
+	uint32_t crashes;  /**< of the daemons before, how many have crashed */
+	uint32_t qps_lost; /**< that went to ERR, as the last one crashed */
 	uint64_t held_ns; /**< since when the daemon before had served no requests; 0: it is known for how long */
 	uint64_t gap_ns;  /**< for how long nobody served them */
 };
@@ -240,6 +243,8 @@ struct control {
 	uint32_t count[OBJ_TYPES], limit[OBJ_TYPES];
 	struct handles pd_ids;
 	uint64_t next_cq;
+	struct handles numbers[OBJ_TYPES]; /**< of CQs and SRQs, for journals: obj_number() */
+	struct old_journals *old_journals; /**< after a crash, while programs are restored: those of the daemon before; else NULL */
 	unsigned int next_engine; /**< engine of the next QP, SRQ or XRC domain, modulo the number of engines */
 	LIST_HEAD(, xrcd) xrcds;
 	uint32_t next_xrcd;
@@ -260,6 +265,8 @@ struct control {
 
 	struct moves moves;
 	struct balancing balancing;
+
+	struct saving saving; /**< for the daemon after a crash: core/saving.c */
 
 	/* Observation: observe. */
 	struct engine_load load[UROCE_MAX_ENGINES];

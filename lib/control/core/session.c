@@ -73,6 +73,8 @@ session_new(struct control *c, int fd, bool own)
 		free(s);
 		return NULL;
 	}
+	saved_owner_init(&s->saved, s);
+	s->record = saved_new(c, &s->saved, SAVED_SESSION, s);
 	TAILQ_INSERT_TAIL(&c->sessions, s, link);
 	if (!own)
 		TAILQ_INSERT_TAIL(&c->strangers, s, stranger);
@@ -85,6 +87,7 @@ session_greeted(struct session *s)
 {
 	UROCE_ASSERT(!s->hello);
 	s->hello = true;
+	saved_touch(s->control, s->record);
 	if (!s->own)
 		TAILQ_REMOVE(&s->control->strangers, s, stranger);
 }
@@ -176,6 +179,7 @@ session_reply(struct session *s, struct request *r, int status)
 
 	UROCE_ASSERT(!s->closing && status != EINPROGRESS);
 	r->rsp.magic = CTL_MAGIC;
+	r->rsp.number = r->req->number;
 	r->rsp.op = r->req->op;
 	r->rsp.status = status;
 	if (status != 0 && status != EPROTO) {
@@ -183,7 +187,9 @@ session_reply(struct session *s, struct request *r, int status)
 		memcpy(r->rsp.message, r->message, sizeof(r->rsp.message));
 		r->rsp.nb_fds = 0;
 	}
+	saving_answer(s, r);
 	rc = send_reply(s->sock.fd, &r->rsp, r->out_fds, r->rsp.nb_fds);
+	session_consume(s);
 	for (i = 0; i < nb_fds; i++) {
 		if (r->out_close[i])
 			close(r->out_fds[i]);
@@ -193,4 +199,41 @@ session_reply(struct session *s, struct request *r, int status)
 		session_close(s, rc == EAGAIN ? "it doesn't read replies" : NULL);
 	else if (status == EPROTO)
 		session_close(s, "it has another version of the protocol");
+}
+
+void
+session_consume(struct session *s)
+{
+	if (!s->queued)
+		return;
+	recv(s->sock.fd, NULL, 0, MSG_DONTWAIT | MSG_TRUNC);
+	s->queued = false;
+}
+
+void
+session_answer_forget(struct session *s)
+{
+	struct session_answer *a = &s->answer;
+
+	if (!a->restored)
+		return;
+	for (uint32_t i = 0; i < a->rsp.nb_fds; i++)
+		if (a->fds[i] >= 0)
+			close(a->fds[i]);
+	a->restored = false;
+}
+
+bool
+session_answer_again(struct session *s, const struct ctl_req *q)
+{
+	struct session_answer *a = &s->answer;
+	int rc;
+
+	if (!a->restored || q->number == 0 || q->number != a->rsp.number)
+		return false;
+	rc = send_reply(s->sock.fd, &a->rsp, a->fds, a->rsp.nb_fds);
+	session_consume(s);
+	if (rc != 0)
+		session_close(s, rc == EAGAIN ? "it doesn't read replies" : NULL);
+	return true;
 }

@@ -14,6 +14,7 @@
 
 #include "control/core/control_priv.h"
 #include "control/core/request_priv.h"
+#include "control/core/saving_priv.h"
 #include "mem/mem.h"
 
 struct cma_session;
@@ -74,6 +75,14 @@ struct async_events {
 	uint32_t first, nb;
 	struct ctl_async_event *waiting; /**< ASYNC_WAITING, a ring from @c first; NULL: none ever waited */
 	uint64_t lost;                   /**< for which there was no room here either */
+};
+
+/** The last answer that is saved: for a request that the daemon before had executed, and that is still in the socket. */
+struct session_answer {
+	struct saved *saved;
+	struct ctl_rsp rsp;
+	int fds[CTL_MAX_FDS];
+	bool restored; /**< it is that of the daemon before: its descriptors are ours */
 };
 
 struct session {
@@ -137,6 +146,12 @@ struct session {
 	struct pending pending;
 
 	struct cma_session *cma; /**< NULL: it is no event channel of librdmacm */
+
+	/* For the daemon after a crash: core/saving.c. */
+	struct saved_owner saved;
+	struct saved *record;
+	struct session_answer answer;
+	bool queued; /**< the request that is under way is still in the socket */
 };
 
 /**
@@ -164,6 +179,12 @@ void *session_owner(const struct session *s);
  * (EPROTO).
  */
 void session_reply(struct session *s, struct request *r, int status);
+/** The request that is under way leaves the socket, if it is still there. */
+void session_consume(struct session *s);
+/** Answer a request again whose answer the daemon before has saved. @return false: it isn't that one. */
+bool session_answer_again(struct session *s, const struct ctl_req *q);
+/** The program has asked for something else: the answer was read. */
+void session_answer_forget(struct session *s);
 /** Remember that a request took this thread from @p since_ns until now, if that was more than the session's part of a turn. */
 static inline void
 session_took(struct session *s, uint64_t since_ns)

@@ -74,6 +74,8 @@ stream_put_fd(struct stream_out *o, int fd)
 
 	if (fd < 0 || o->failed)
 		return STREAM_NO_FD;
+	if (o->number != NULL)
+		return o->number(o->number_arg, fd);
 	if (o->nb_fds == room) {
 		room = room == 0 ? 64 : room * 2;
 		fds = reallocarray(o->fds, room, sizeof(*fds));

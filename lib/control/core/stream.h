@@ -41,6 +41,10 @@ struct stream_out {
 	int *fds;
 	uint32_t nb_fds, room_fds;
 	bool failed; /**< there was no memory: what was written is of no use */
+	bool live;   /**< engines run: what belongs to them must be asked of them */
+	/** Who numbers descriptors; NULL: they go to `fds`. */
+	uint32_t (*number)(void *arg, int fd);
+	void *number_arg;
 };
 
 /**

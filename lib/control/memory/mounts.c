@@ -130,3 +130,18 @@ proc_mem_check(const struct session *s, int mem, int proc, uint32_t pid)
 	       of_proc.dev == of_mem.dev && is_procfs(s, proc, of_proc.dev) && identify_mem(proc, pid, &want) &&
 	       same(&of_mem, &want);
 }
+
+void
+proc_close(int fd, uid_t uid)
+{
+	(void)uid;
+	close(fd);
+}
+
+bool
+proc_is_root(int mem, int fd)
+{
+	struct file_id of_mem, of_fd;
+
+	return file_identify(mem, "", &of_mem) && file_identify(fd, "", &of_fd) && S_ISDIR(of_fd.mode) && of_fd.ino == PROC_ROOT_INO && of_mem.dev == of_fd.dev;
+}

@@ -35,5 +35,16 @@ bool mount_has_type(int proc, dev_t dev, const char *type);
  * @param pid   Number of the process there.
  */
 bool proc_mem_check(const struct session *s, int mem, int proc, uint32_t pid);
+/**
+ * Close at once, on any thread: nothing that a program does makes that wait, unlike the close of what else it may send.
+ * @param fd  What proc_mem_check() has accepted as @c mem, or proc_is_root() with that.
+ * @param uid  Unused; as copier_lane_open() wants it.
+ */
+void proc_close(int fd, uid_t uid);
+/**
+ * Other files of a procfs may not be closed at once: the last one that names a mount namespace ends that, with all file systems in it.
+ * @return whether @p fd is the root of the procfs that has @p mem, which proc_mem_check() has accepted.
+ */
+bool proc_is_root(int mem, int fd);
 
 #endif /* UROCE_MOUNTS_H */

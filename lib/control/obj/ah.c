@@ -87,21 +87,15 @@ struct obj_ah_record {
 };
 
 int
-obj_ah_save(struct session *s, struct stream_out *o)
+obj_ah_save(struct session *s, void *obj, struct stream_out *o)
 {
+	const struct obj_ah *ah = obj;
+	const struct obj_ah_record r = { .handle = ah->obj.handle, .pd = ah->pd->obj.handle };
 	struct ah_record *to;
-	struct obj_ah *ah;
-	int rc = 0;
 
-	for (uint32_t pos = 0; rc == 0 && (ah = handles_next(&s->tab[OBJ_AH], &pos)) != NULL;) {
-		const struct obj_ah_record r = { .handle = ah->obj.handle, .pd = ah->pd->obj.handle };
-
-		stream_put(o, RECORD_OBJ_AH, &r, sizeof(r), NULL, 0);
-		to = stream_reserve(o, sizeof(*to));
-		if (to != NULL)
-			rc = ah_save(s->control->s.sh.ahs, ah->wqe_handle, ah->pd->id, to);
-	}
-	return rc;
+	stream_put(o, RECORD_OBJ_AH, &r, sizeof(r), NULL, 0);
+	to = stream_reserve(o, sizeof(*to));
+	return to != NULL ? ah_save(s->control->s.sh.ahs, ah->wqe_handle, ah->pd->id, to) : ENOMEM;
 }
 
 int

@@ -49,15 +49,12 @@ struct channel_record {
 };
 
 int
-obj_channel_save(struct session *s, struct stream_out *o)
+obj_channel_save(struct session *s, void *obj, struct stream_out *o)
 {
-	struct obj_channel *ch;
+	const struct obj_channel *ch = obj;
+	const struct channel_record r = { .handle = ch->obj.handle, .fd = stream_put_fd(o, ch->fd), .records = ch->records };
 
-	for (uint32_t pos = 0; (ch = handles_next(&s->tab[OBJ_CHANNEL], &pos)) != NULL;) {
-		const struct channel_record r = { .handle = ch->obj.handle, .fd = stream_put_fd(o, ch->fd), .records = ch->records };
-
-		stream_put(o, RECORD_OBJ_CHANNEL, &r, sizeof(r), NULL, 0);
-	}
+	stream_put(o, RECORD_OBJ_CHANNEL, &r, sizeof(r), NULL, 0);
 	return 0;
 }
 

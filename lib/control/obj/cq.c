@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <rte_common.h>
+
+#include "control/obj/after_crash_priv.h"
 #include "control/obj/obj_cq_priv.h"
 #include "control/obj/obj_qp_priv.h"
 #include "transport/record/record.h"
@@ -83,6 +86,7 @@ op_cq_create(struct session *s, struct request *r)
 		.cookie = q->cookie,
 		.owner = session_owner(s),
 		.multi = s->control->s.nb_engines > 1,
+		.number = obj_number(&cq->obj),
 	};
 	p.ring = lay_out(&cq->block, sizeof(struct ring_cq_shared), order, cq->stamps, &p.stamps);
 	rc = cq_create(&p, &cq->cq);
@@ -226,39 +230,39 @@ struct obj_cq_record {
 	struct record_head head;
 	uint64_t number, cookie;
 	uint32_t handle, channel; /* HANDLE_NONE: none */
-	uint32_t order, stamps, moderated, reserved;
+	uint32_t order, stamps, moderated;
+	uint32_t journaled; /* its number in journals plus one; 0: none */
 	struct block_record block, ring_block, old_block;
 };
 
 int
-obj_cq_save(struct session *s, struct stream_out *o)
+obj_cq_save(struct session *s, void *obj, struct stream_out *o)
 {
 	struct transport *tps[UROCE_MAX_ENGINES];
 	struct control *c = s->control;
-	struct obj_cq *cq;
+	const struct obj_cq *cq = obj;
+	const struct obj_cq_record r = {
+		.number = cq->number,
+		.cookie = cq->cookie,
+		.handle = cq->obj.handle,
+		.channel = cq->channel != NULL ? cq->channel->obj.handle : HANDLE_NONE,
+		.order = cq->order,
+		.stamps = cq->stamps,
+		.moderated = cq->moderated,
+		.journaled = obj_number(&cq->obj) + 1,
+		.block = block_save(&cq->block),
+		.ring_block = block_save(&cq->ring_block),
+		.old_block = block_save(&cq->old_block),
+	};
+	struct cq_record *to;
 
 	for (unsigned int i = 0; i < c->s.nb_engines; i++)
 		tps[i] = engine_transport(c->s.engines[i]);
-	for (uint32_t pos = 0; (cq = handles_next(&s->tab[OBJ_CQ], &pos)) != NULL;) {
-		const struct obj_cq_record r = {
-			.number = cq->number,
-			.cookie = cq->cookie,
-			.handle = cq->obj.handle,
-			.channel = cq->channel != NULL ? cq->channel->obj.handle : HANDLE_NONE,
-			.order = cq->order,
-			.stamps = cq->stamps,
-			.moderated = cq->moderated,
-			.block = block_save(&cq->block),
-			.ring_block = block_save(&cq->ring_block),
-			.old_block = block_save(&cq->old_block),
-		};
-		struct cq_record *to;
-
-		stream_put(o, RECORD_OBJ_CQ, &r, sizeof(r), NULL, 0);
-		to = stream_reserve(o, sizeof(*to));
-		if (to != NULL)
-			cq_save(tps, c->s.nb_engines, cq->cq, to);
-	}
+	stream_put(o, RECORD_OBJ_CQ, &r, sizeof(r), NULL, 0);
+	to = stream_reserve(o, sizeof(*to));
+	/* Which events engines hold back only they know, while they run. */
+	if (to != NULL)
+		cq_save(tps, o->live ? 0 : c->s.nb_engines, cq->cq, to);
 	return 0;
 }
 
@@ -307,6 +311,7 @@ restore(struct session *s, const struct obj_cq_record *from, struct stream_in *i
 {
 	struct obj_channel *ch = NULL;
 	struct restore_args a = { .why = "its record is missing" };
+	union after_crash_record now;
 	struct obj_cq *cq;
 	int rc;
 
@@ -316,6 +321,7 @@ restore(struct session *s, const struct obj_cq_record *from, struct stream_in *i
 	if (cq == NULL)
 		return rc;
 	cq->number = from->number;
+	s->control->next_cq = RTE_MAX(s->control->next_cq, from->number);
 	cq->cookie = from->cookie;
 	cq->order = from->order;
 	cq->stamps = from->stamps != 0;
@@ -325,11 +331,15 @@ restore(struct session *s, const struct obj_cq_record *from, struct stream_in *i
 		.cookie = cq->cookie,
 		.owner = session_owner(s),
 		.multi = s->control->s.nb_engines > 1,
+		.number = obj_number(&cq->obj),
 	};
 	rc = take_blocks(s, from, cq, &a.params, r);
 	if (rc != 0)
 		goto fail;
 	a.from = stream_foreign(in, &a.room);
+	cq->was_journaled = from->journaled;
+	if (a.from != NULL && s->control->s.crashed_ns != 0 && after_crash_cq(s->control, cq, a.from, a.room, &a.params, &now.cq))
+		a.from = &now.cq;
 	rc = a.from != NULL ? engine_call(s->control->s.engines[0], restore_on_engine, &a) : EINVAL;
 	if (rc != 0) {
 		req_fail(r, rc, "CQ %#x: %s", from->handle, a.why);

@@ -55,11 +55,16 @@ op_memory(struct session *s, struct request *r)
 	if (r->nb_fds == 0 || !proc_mem_check(s, r->fds[0], r->nb_fds > 1 ? r->fds[1] : -1, r->req->memory.pid))
 		return req_fail(r, EINVAL,
 				"the descriptors must be /proc/self/mem, opened O_RDWR, and /proc; uroced must see this program there");
-	s->owner.lane = copier_lane_open(r->fds[0], s->user->uid, closer_close);
+	s->owner.lane = copier_lane_open(r->fds[0], s->user->uid, proc_close);
 	if (s->owner.lane == NULL)
 		return req_fail(r, ENOMEM, "no memory for the session");
 	s->owner.mem_fd = r->fds[0];
 	r->fds[0] = -1;
+	if (r->nb_fds > 1 && proc_is_root(s->owner.mem_fd, r->fds[1])) {
+		proc_close(r->fds[1], s->user->uid);
+		r->fds[1] = -1;
+	}
+	saved_touch(s->control, s->record);
 	return 0;
 }
 
@@ -202,6 +207,7 @@ op_device_open(struct session *s, struct request *r)
 		return req_fail(r, ENOMEM, "no memory or no descriptors for the session");
 	}
 	s->port = c->s.ports[index];
+	saved_touch(c, s->record);
 	shares_apply(s, c->s.conf);
 	r->rsp.device_open = (struct ctl_device_open_rsp){
 		.nb_engines = c->s.nb_engines,
@@ -279,6 +285,6 @@ memory_restore(struct session *s, int fd, struct request *r)
 	if (fd < 0)
 		return 0;
 	s->owner.mem_fd = fd;
-	s->owner.lane = copier_lane_open(fd, s->user->uid, closer_close);
+	s->owner.lane = copier_lane_open(fd, s->user->uid, proc_close);
 	return s->owner.lane != NULL ? 0 : req_fail(r, ENOMEM, "no memory for the session");
 }

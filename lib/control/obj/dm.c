@@ -95,15 +95,12 @@ struct dm_record {
 };
 
 int
-obj_dm_save(struct session *s, struct stream_out *o)
+obj_dm_save(struct session *s, void *obj, struct stream_out *o)
 {
-	struct obj_dm *dm;
+	const struct obj_dm *dm = obj;
+	const struct dm_record r = { .length = dm->length, .handle = dm->obj.handle, .block = block_save(&dm->block) };
 
-	for (uint32_t pos = 0; (dm = handles_next(&s->tab[OBJ_DM], &pos)) != NULL;) {
-		const struct dm_record r = { .length = dm->length, .handle = dm->obj.handle, .block = block_save(&dm->block) };
-
-		stream_put(o, RECORD_OBJ_DM, &r, sizeof(r), NULL, 0);
-	}
+	stream_put(o, RECORD_OBJ_DM, &r, sizeof(r), NULL, 0);
 	return 0;
 }
 

@@ -110,6 +110,7 @@ obj_mcast_attach(struct session *s, struct obj_qp *qp, const struct gid *mgid, s
 		goto fail_member;
 	}
 	LIST_INSERT_HEAD(&qp->groups, m, link);
+	saved_touch(s->control, qp->obj.saved);
 	return 0;
 fail_member:
 	free(m);
@@ -131,6 +132,7 @@ op_mcast_detach(struct session *s, struct request *r)
 	if (m == NULL)
 		return req_fail(r, EINVAL, "QP %#x is not attached to this group", qp_num(qp->qp));
 	member_remove(s, qp, m);
+	saved_touch(s->control, qp->obj.saved);
 	return 0;
 }
 

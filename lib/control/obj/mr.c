@@ -248,6 +248,8 @@ collect(struct session *s, struct request *r)
 
 	s->segs = NULL;
 	s->nb_segs = 0;
+	if (before > 0)
+		saved_end_all(s->control, &s->saved, SAVED_MR_SEGS);
 	quota_give(s, QUOTA_metadata, before * sizeof(*segs));
 	if (q->nb_segs > UROCE_MAX_MR_SEGS || q->nb_segs != before + r->nb_segs) {
 		free(segs);
@@ -430,6 +432,7 @@ op_mr_segs(struct session *s, struct request *r)
 	}
 	memcpy(segs + s->nb_segs, r->segs, r->nb_segs * sizeof(*segs));
 	s->segs = segs;
+	saved_new(s->control, &s->saved, SAVED_MR_SEGS, (void *)(uintptr_t)s->nb_segs);
 	s->nb_segs += r->nb_segs;
 	return 0;
 }

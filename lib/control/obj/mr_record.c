@@ -17,27 +17,28 @@ struct mr_record {
 };
 
 int
-obj_mr_save(struct session *s, struct stream_out *o)
+obj_mr_save(struct session *s, void *obj, struct stream_out *o)
 {
-	struct obj_mr *mr;
+	const struct obj_mr *mr = obj;
+	struct mr_record r;
 
-	for (uint32_t pos = 0; (mr = handles_next(&s->tab[OBJ_MR], &pos)) != NULL;) {
-		const struct mr_record r = {
-			.addr = mr->mr->addr,
-			.length = mr->mr->null ? 0 : mr->mr->length,
-			.iova = mr->mr->iova,
-			.dm_offset = mr->dm != NULL && mr->mr->nb_segs > 0 ? (uint64_t)(mr->mr->segs[0].host - mr->dm->block.addr) : 0,
-			.handle = mr->obj.handle,
-			.pd = mr->pd->obj.handle,
-			.key = mr->mr->key,
-			.access = mr->mr->access,
-			.dm = mr->dm != NULL ? mr->dm->obj.handle : HANDLE_NONE,
-			.null = mr->mr->null,
-			.nb_origins = mr->nb_origins,
-		};
-
-		stream_put(o, RECORD_OBJ_MR, &r, sizeof(r), mr->origins, mr->nb_origins * sizeof(*mr->origins));
-	}
+	/* It is being made. */
+	if (mr->mr == NULL)
+		return 0;
+	r = (struct mr_record){
+		.addr = mr->mr->addr,
+		.length = mr->mr->null ? 0 : mr->mr->length,
+		.iova = mr->mr->iova,
+		.dm_offset = mr->dm != NULL && mr->mr->nb_segs > 0 ? (uint64_t)(mr->mr->segs[0].host - mr->dm->block.addr) : 0,
+		.handle = mr->obj.handle,
+		.pd = mr->pd->obj.handle,
+		.key = mr->mr->key,
+		.access = mr->mr->access,
+		.dm = mr->dm != NULL ? mr->dm->obj.handle : HANDLE_NONE,
+		.null = mr->mr->null,
+		.nb_origins = mr->nb_origins,
+	};
+	stream_put(o, RECORD_OBJ_MR, &r, sizeof(r), mr->origins, mr->nb_origins * sizeof(*mr->origins));
 	return 0;
 }
 

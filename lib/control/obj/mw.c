@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory windows: allocated and freed here; engines bind and invalidate them. */
+#include "control/core/old_journals_priv.h"
 #include "control/obj/obj_mr_priv.h"
 
 int
@@ -48,23 +49,32 @@ struct mw_record {
 };
 
 int
-obj_mw_save(struct session *s, struct stream_out *o)
+obj_mw_save(struct session *s, void *obj, struct stream_out *o)
 {
-	struct obj_mw *w;
+	const struct obj_mw *w = obj;
+	struct mw_record r = { .handle = w->obj.handle, .pd = w->pd->obj.handle };
 
-	for (uint32_t pos = 0; (w = handles_next(&s->tab[OBJ_MW], &pos)) != NULL;) {
-		struct mw_record r = { .handle = w->obj.handle, .pd = w->pd->obj.handle };
-
-		mw_save(w->mw, &r.state);
-		stream_put(o, RECORD_OBJ_MW, &r, sizeof(r), NULL, 0);
-	}
+	mw_save(w->mw, &r.state);
+	stream_put(o, RECORD_OBJ_MW, &r, sizeof(r), NULL, 0);
 	return 0;
+}
+
+/** @return what the window was when the daemon before ended: after a crash engines may have bound it since its record was written. */
+static struct mw_state
+last_state(const struct control *c, const struct mw_record *from)
+{
+	struct mw_state now;
+
+	if (!old_window(c, from->state.key, &now) || now.pd != from->state.pd || now.type != from->state.type)
+		return from->state;
+	return now;
 }
 
 int
 obj_mw_restore(struct session *s, struct stream_in *in, struct request *r)
 {
 	const struct mw_record *from;
+	struct mw_state state;
 	struct obj_pd *pd;
 	struct obj_mw *w;
 	int rc = 0;
@@ -76,7 +86,8 @@ obj_mw_restore(struct session *s, struct stream_in *in, struct request *r)
 		w = obj_new_as(s, OBJ_MW, sizeof(*w), from->handle, r, &rc);
 		if (w == NULL)
 			return rc;
-		rc = from->state.pd == pd->id ? mw_restore(s->control->s.sh.mrs, &from->state, &w->mw) : EINVAL;
+		state = last_state(s->control, from);
+		rc = state.pd == pd->id ? mw_restore(s->control->s.sh.mrs, &state, &w->mw) : EINVAL;
 		if (rc != 0) {
 			obj_free(s, OBJ_MW, &w->obj);
 			return req_fail(r, rc, "memory window of key %#x: it can't have been as its record says, or the key is taken",

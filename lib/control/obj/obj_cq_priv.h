@@ -14,6 +14,7 @@
 struct obj_cq {
 	struct obj obj;
 	uint64_t number; /**< never reused */
+	uint32_t was_journaled;  /**< its number in the journals of the daemon before, plus one; 0: none */
 	uint64_t cookie; /**< of its events */
 	struct cq *cq;
 	struct shm_block block;      /**< struct ring_cq_shared, the ring, the time stamps of completions */

@@ -39,6 +39,7 @@ struct obj_qp {
 	uint64_t moved_ns;  /**< when it moved to its engine, CLOCK_MONOTONIC; 0: it has not moved */
 	struct qp_costs cost_seen; /**< obj_qp_cost_since() */
 	LIST_ENTRY(obj_qp) srq_link; /**< in obj_srq.qps, if it has an SRQ */
+	bool done;  /**< after a crash: the daemon before has executed a modify that changed the state, and perhaps not answered it */
 	char *note; /**< why the last modify failed, or NULL */
 	LIST_HEAD(, mcast_member) groups; /**< multicast groups that it is attached to */
 	struct shm_block block; /**< struct ring_qp_shared, SQ, RQ */
@@ -60,11 +61,15 @@ struct obj_qp {
 
 op_fn op_qp_create, op_qp_modify, op_qp_query, op_qp_destroy;
 obj_restore_fn obj_qp_restore;
-/** As obj_save_fn, of all QPs but XRC targets (obj_xrc_priv.h); EBUSY: a copy for some QP is under way, let the engines have turns and begin anew. */
+/** Writes nothing of an XRC target (obj_xrc_priv.h). */
 obj_save_fn obj_qp_save;
+/** Write the transport's record of a QP. @return as obj_save_fn. */
+int obj_qp_save_state(struct engine *e, struct qp *qp, struct stream_out *o);
 /** Count the QP among the users of its parts (@p n 1), or no longer (-1). */
 void obj_qp_use_parts(struct obj_qp *qp, int n);
 void obj_qp_destroy_all(struct session *s);
+/** A QP has changed, for the checkpoint; an XRC target with it. */
+void obj_qp_touch(struct obj_qp *qp);
 /**
  * Have the engines build what is posted to UD QPs of @p pd, before an AH of the PD is destroyed. A NIC's WQE has the address in it, so programs
  * post datagrams and destroy the AH, and the QP, without waiting for completions (mckey of rdma-core does); our WQEs have the AH's handle. An

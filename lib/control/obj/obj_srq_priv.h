@@ -16,6 +16,7 @@ struct obj_srq {
 	struct obj_xrcd *xrcd; /**< NULL: no XRC SRQ; then cq is NULL too */
 	struct obj_cq *cq;
 	uint32_t srqn_handle; /**< in control.srqns */
+	uint32_t was_journaled;  /**< its number in the journals of the daemon before, plus one; 0: none */
 	struct obj_pd *pd;
 	struct srq *srq;
 	unsigned int engine;

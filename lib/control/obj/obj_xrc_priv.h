@@ -38,6 +38,7 @@ struct xrc_target {
 	uint64_t cookie; /**< handle in control.targets */
 	struct qp_costs cost_seen; /**< obj_qp_cost_since(): for all openings */
 	uint16_t pkey_index;
+	struct saved *saved; /**< for the daemon after a crash, or NULL */
 };
 /** The owner of targets, as engines know it. It is not a session. */
 #define XRC_TARGET_OWNER ((void *)UINTPTR_MAX)
@@ -80,7 +81,10 @@ void xrc_target_end(struct control *c, const struct xrcd *x, struct xrc_target *
 
 /* ---- A daemon goes, another one comes: xrc_record.c ---- */
 struct handover_counts;
-obj_save_fn obj_xrcd_save, obj_xrc_openings_save;
+/** The openings are QPs: an opening writes something, other QPs don't. */
+obj_save_fn obj_xrcd_save, obj_xrc_opening_save;
+/** A target, which belongs to no session. */
+obj_save_fn xrc_target_save;
 obj_restore_fn obj_xrcd_restore, obj_xrc_openings_restore;
 /** Write the targets of all domains, which sessions share: behind the sessions. @return as obj_qp_save(). */
 int xrc_targets_save(struct control *c, struct stream_out *o);

@@ -64,6 +64,34 @@ obj_move(struct session *from, struct session *to, enum obj_type type, const str
 	quota_move(from, to, types[type].share, 1);
 }
 
+/** @return true: journals know the object by a number. */
+static bool
+is_numbered(enum obj_type type)
+{
+	return type == OBJ_CQ || type == OBJ_SRQ;
+}
+
+/** Give @p o its handle, and its number. @param as  The handle, or NULL: a new one. @return false: no memory, or the handle is taken. */
+static bool
+enter(struct session *s, enum obj_type type, struct obj *o, const uint32_t *as)
+{
+	struct handles *numbers = &s->control->numbers[type];
+
+	o->number = HANDLE_NONE;
+	if (is_numbered(type)) {
+		o->number = handles_add(numbers, o);
+		if (o->number == HANDLE_NONE)
+			return false;
+	}
+	if (as == NULL)
+		o->handle = handles_add(&s->tab[type], o);
+	else
+		o->handle = handles_add_as(&s->tab[type], o, *as) ? *as : HANDLE_NONE;
+	if (o->handle == HANDLE_NONE && is_numbered(type))
+		handles_remove(numbers, o->number);
+	return o->handle != HANDLE_NONE;
+}
+
 /** Make an object, with a new handle or with *@p as. @return as obj_new(). */
 static void *
 make(struct session *s, enum obj_type type, size_t bytes, const uint32_t *as, struct request *r, int *rc)
@@ -81,17 +109,14 @@ make(struct session *s, enum obj_type type, size_t bytes, const uint32_t *as, st
 	if (*rc != 0)
 		return NULL;
 	o = calloc(1, bytes);
-	if (o != NULL && as != NULL)
-		o->handle = handles_add_as(&s->tab[type], o, *as) ? *as : HANDLE_NONE;
-	else if (o != NULL)
-		o->handle = handles_add(&s->tab[type], o);
-	if (o == NULL || o->handle == HANDLE_NONE) {
+	if (o == NULL || !enter(s, type, o, as)) {
 		free(o);
 		give(s, type, all_bytes);
 		*rc = req_fail(r, ENOMEM, "no memory for the %s", types[type].name);
 		return NULL;
 	}
 	o->bytes = all_bytes;
+	o->saved = saved_new(c, &s->saved, type, o);
 	c->count[type]++;
 	return o;
 }
@@ -115,6 +140,9 @@ obj_free(struct session *s, enum obj_type type, struct obj *o)
 	UROCE_ASSERT(o->users == 0);
 	UROCE_ASSERT(s->control->count[type] > 0);
 	handles_remove(&s->tab[type], o->handle);
+	if (is_numbered(type))
+		handles_remove(&s->control->numbers[type], o->number);
+	saved_end(s->control, &o->saved);
 	s->control->count[type]--;
 	give(s, type, o->bytes);
 	free(o);
@@ -175,4 +203,5 @@ obj_announce(struct session *s, struct request *r, const struct shm_block *b, st
 	req_send_fd(r, fd, false);
 	/* Too late to refuse it. How many there can be follows from session_max_rings. */
 	quota_charge(s, QUOTA_fd, 1);
+	saved_new(s->control, &s->saved, SAVED_SEGMENT, (void *)(uintptr_t)b->segment);
 }

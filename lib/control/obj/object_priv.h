@@ -16,8 +16,10 @@
 /** First member of every object. */
 struct obj {
 	uint32_t handle;
+	uint32_t number; /**< CQs and SRQs: handle in control.numbers; else HANDLE_NONE */
 	uint32_t users; /**< number of objects that refer to it and must be destroyed first */
 	uint32_t bytes; /**< charged to the session as metadata */
+	struct saved *saved; /**< for the daemon after a crash, or NULL */
 };
 
 struct obj_pd {
@@ -36,6 +38,12 @@ void *obj_new(struct session *s, enum obj_type type, size_t bytes, struct reques
 void *obj_new_as(struct session *s, enum obj_type type, size_t bytes, uint32_t handle, struct request *r, int *rc);
 /** Charge @p to for an object that was charged to @p from. */
 void obj_move(struct session *from, struct session *to, enum obj_type type, const struct obj *o);
+/** @return the number under which journals know a CQ or SRQ. */
+static inline uint32_t
+obj_number(const struct obj *o)
+{
+	return o->number & ((1u << HANDLES_INDEX_BITS) - 1);
+}
 /** Remove the handle and free the object. */
 void obj_free(struct session *s, enum obj_type type, struct obj *o);
 /** @return the object, or NULL with @p r failed; use it as `if (p == NULL) return EINVAL`. */
@@ -82,10 +90,11 @@ order_of(uint32_t n)
 }
 
 /**
- * [engines stopped] Hand-over: write the objects of a type to @p o, or make those that come next in @p in.
- * @return 0, or an errno value with @p r failed.
+ * Write an object to @p o: for a hand-over, then engines are stopped, or for the checkpoint, then o->live.
+ * @return 0; EBUSY: a copy for it is under way, let the engines have turns and begin anew; another errno value.
  */
-typedef int obj_save_fn(struct session *s, struct stream_out *o);
+typedef saved_write_fn obj_save_fn;
+/** [engines stopped] Make the objects of a type that come next in @p in. @return 0, or an errno value with @p r failed. */
 typedef int obj_restore_fn(struct session *s, struct stream_in *in, struct request *r);
 
 /* ---- PDs: pd.c ---- */

@@ -61,15 +61,14 @@ struct pd_record {
 };
 
 int
-obj_pd_save(struct session *s, struct stream_out *o)
+obj_pd_save(struct session *s, void *obj, struct stream_out *o)
 {
-	struct obj_pd *pd;
+	const struct obj_pd *pd = obj;
+	const struct pd_record r = { .handle = pd->obj.handle, .id = pd->id };
 
-	for (uint32_t pos = 0; (pd = handles_next(&s->tab[OBJ_PD], &pos)) != NULL;) {
-		const struct pd_record r = { .handle = pd->obj.handle, .id = pd->id };
-
-		stream_put(o, RECORD_OBJ_PD, &r, sizeof(r), NULL, 0);
-	}
+	if (pd->imported)
+		return EOPNOTSUPP;
+	stream_put(o, RECORD_OBJ_PD, &r, sizeof(r), NULL, 0);
 	return 0;
 }
 

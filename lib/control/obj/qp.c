@@ -107,13 +107,31 @@ check_peers(struct session *s, struct request *r, const struct obj_qp *qp)
 	return 0;
 }
 
+void
+obj_qp_touch(struct obj_qp *qp)
+{
+	struct control *c = qp->session->control;
+
+	saved_touch(c, qp->obj.saved);
+	if (qp->target != NULL)
+		saved_touch(c, qp->target->saved);
+}
+
+/** @return true: the daemon before has executed the request, and crashed before it could answer. */
+static bool
+is_done(const struct obj_qp *qp, const struct ctl_qp_modify_req *q)
+{
+	return qp->done && (q->mask & UROCE_QP_STATE) && q->attr.qp_state == (uint32_t)qp_state(qp->qp);
+}
+
 static int
 modify(struct session *s, struct request *r, struct obj_qp *qp, const struct tp_path *path, const struct tp_path *alt)
 {
 	const struct ctl_qp_modify_req *q = &r->req->qp_modify;
 	struct qp_args a = { .qp = qp->qp, .attr = &q->attr, .mask = q->mask, .path = path, .alt = alt };
-	int rc = engine_call(s->control->s.engines[qp->engine], modify_on_engine, &a);
+	int rc = is_done(qp, q) ? 0 : engine_call(s->control->s.engines[qp->engine], modify_on_engine, &a);
 
+	qp->done = false;
 	if (rc != 0)
 		/*
 		 * The request was checked before, so the QP's state has changed since, or path migration doesn't allow
@@ -122,6 +140,7 @@ modify(struct session *s, struct request *r, struct obj_qp *qp, const struct tp_
 		return req_fail(r, rc, "the QP is in state %s%s", qp_state_name(qp_state(qp->qp)),
 				q->mask & (UROCE_QP_PATH_MIG_STATE | UROCE_QP_ALT_PATH) ?
 					", or has no alternate path, or is ARMED, or that path doesn't fit its port" : "");
+	obj_qp_touch(qp);
 	if (q->mask & UROCE_QP_PKEY_INDEX)
 		*pkey_index_of(qp) = q->attr.pkey_index;
 	if (path != NULL)
@@ -216,7 +235,7 @@ check_and_modify(struct session *s, struct request *r, struct obj_qp *qp)
 	const struct ctl_qp_modify_req *q = &r->req->qp_modify;
 	struct tp_path path, alt;
 	const char *why = "";
-	int rc = qp_modify_check(qp->type, qp_state(qp->qp), &q->attr, q->mask, s->port->active_mtu, &why);
+	int rc = is_done(qp, q) ? 0 : qp_modify_check(qp->type, qp_state(qp->qp), &q->attr, q->mask, s->port->active_mtu, &why);
 
 	if (rc != 0 && mtu_is_too_large(s, r, qp))
 		return EINVAL;
@@ -263,6 +282,7 @@ obj_qp_load_alternate(struct session *s, struct obj_qp *qp, const struct uroce_a
 		return EADDRNOTAVAIL; /* it went while the MAC address was being resolved */
 	path_make(s, ah, mac, s->port->conf.pkeys[attr.alt_pkey_index], &alt);
 	qp->gids |= (uint16_t)(1u << ah->sgid_index);
+	obj_qp_touch(qp);
 	return engine_call(s->control->s.engines[qp->engine], modify_on_engine, &a);
 }
 

@@ -3,6 +3,7 @@
 #include <rte_common.h>
 
 #include "control/core/quota_priv.h"
+#include "control/obj/after_crash_priv.h"
 #include "control/obj/identity_priv.h"
 #include "control/obj/obj_cq_priv.h"
 #include "control/obj/obj_qp_priv.h"
@@ -291,10 +292,33 @@ struct obj_qp_record {
 	uint32_t elsewhere; /**< 0: `engine` is the engine of its doorbell; else that one's number plus one */
 };
 
+struct save_args {
+	struct qp *qp;
+	struct stream_out *o;
+};
+
 static int
-save(struct session *s, struct obj_qp *qp, struct stream_out *o)
+save_on_engine(struct engine *e, void *arg, uint64_t now_ns)
 {
-	struct transport *tp = engine_transport(s->control->s.engines[qp->engine]);
+	const struct save_args *a = arg;
+	uint32_t bytes = qp_record_bytes(a->qp);
+	void *to = stream_reserve(a->o, bytes);
+
+	return to != NULL ? qp_save(engine_transport(e), a->qp, to, bytes) : ENOMEM;
+}
+
+int
+obj_qp_save_state(struct engine *e, struct qp *qp, struct stream_out *o)
+{
+	struct save_args a = { .qp = qp, .o = o };
+
+	return engine_call(e, save_on_engine, &a);
+}
+
+int
+obj_qp_save(struct session *s, void *obj, struct stream_out *o)
+{
+	const struct obj_qp *qp = obj;
 	struct obj_qp_record r = {
 		.block = block_save(&qp->block),
 		.peer_gid = qp->peer_gid,
@@ -308,29 +332,17 @@ save(struct session *s, struct obj_qp *qp, struct stream_out *o)
 		.nb_groups = obj_mcast_look(qp, NULL),
 		.elsewhere = qp->home != qp->engine ? qp->home + 1 : 0,
 	};
-	struct gid *groups = calloc(r.nb_groups + 1, sizeof(*groups));
-	uint32_t bytes = qp_record_bytes(qp->qp);
-	void *to;
+	struct gid *groups;
 
+	if (qp->target != NULL)
+		return 0;
+	groups = calloc(r.nb_groups + 1, sizeof(*groups));
 	if (groups == NULL)
 		return ENOMEM;
 	obj_mcast_look(qp, groups);
 	stream_put(o, RECORD_OBJ_QP, &r, sizeof(r), groups, r.nb_groups * sizeof(*groups));
 	free(groups);
-	to = stream_reserve(o, bytes);
-	return to != NULL ? qp_save(tp, qp->qp, to, bytes) : ENOMEM;
-}
-
-int
-obj_qp_save(struct session *s, struct stream_out *o)
-{
-	struct obj_qp *qp;
-	int rc = 0;
-
-	for (uint32_t pos = 0; rc == 0 && (qp = handles_next(&s->tab[OBJ_QP], &pos)) != NULL;)
-		if (qp->target == NULL)
-			rc = save(s, qp, o);
-	return rc;
+	return obj_qp_save_state(s->control->s.engines[qp->engine], qp->qp, o);
 }
 
 static int
@@ -344,7 +356,9 @@ unmake_on_engine(struct engine *e, void *arg, uint64_t now_ns)
 static int
 make_again(struct session *s, const struct obj_qp_record *from, struct obj_qp *qp, struct stream_in *in, struct request *r)
 {
+	union after_crash_record now;
 	struct make_args a;
+	bool lost = false;
 	struct layout l;
 	int rc;
 
@@ -363,6 +377,10 @@ make_again(struct session *s, const struct obj_qp_record *from, struct obj_qp *q
 	a.from = stream_foreign(in, &a.room);
 	a.why = "its record is missing";
 	rc = EINVAL;
+	if (a.from != NULL && s->control->s.crashed_ns != 0 && after_crash_qp(s->control, qp, a.from, a.room, &a.params, &now, &lost)) {
+		a.from = &now.qp.fixed;
+		a.room = sizeof(now);
+	}
 	if (qp->block.bytes < sizeof(struct ring_qp_shared) + l.sq_bytes + l.rq_bytes)
 		a.why = "its rings aren't in its block";
 	else if (a.from != NULL)
@@ -379,6 +397,8 @@ make_again(struct session *s, const struct obj_qp_record *from, struct obj_qp *q
 	}
 	qp->qp = a.qp;
 	qp->qpn = qp_num(a.qp);
+	if (lost)
+		after_crash_tell(s, qp_type_name(qp->type), qp->qpn, qp->made_as.cookie);
 	return 0;
 fail_qp:
 	req_fail(r, rc, "no memory for its doorbell");

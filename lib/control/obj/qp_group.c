@@ -2,6 +2,7 @@
 /* QPs that are at one engine together: those of an SRQ, and the targets of an XRC domain. */
 #include <rte_common.h>
 
+#include "control/obj/obj_qp_priv.h"
 #include "control/obj/obj_srq_priv.h"
 #include "control/obj/obj_xrc_priv.h"
 #include "control/obj/qp_group_priv.h"
@@ -75,6 +76,7 @@ set_engine(struct obj_qp *qp, unsigned int engine, uint64_t now_ns)
 {
 	struct obj_qp *o;
 
+	obj_qp_touch(qp);
 	if (qp->target == NULL) {
 		qp->engine = engine;
 		qp->moved_ns = now_ns;
@@ -87,6 +89,19 @@ set_engine(struct obj_qp *qp, unsigned int engine, uint64_t now_ns)
 	}
 }
 
+/** The records of all that have the domain open say at which engine it is. */
+static void
+touch_domain(struct control *c, const struct xrcd *x)
+{
+	const struct obj_xrcd *d;
+	struct session *s;
+
+	TAILQ_FOREACH(s, &c->sessions, link)
+		for (uint32_t pos = 0; saving_is_on(&c->saving) && (d = handles_next(&s->tab[OBJ_XRCD], &pos)) != NULL;)
+			if (d->xrcd == x)
+				saved_touch(c, d->obj.saved);
+}
+
 void
 qp_group_set_engine(const struct qp_group *g, unsigned int engine, uint64_t now_ns)
 {
@@ -95,8 +110,12 @@ qp_group_set_engine(const struct qp_group *g, unsigned int engine, uint64_t now_
 
 	while ((qp = qp_group_next(g, qp)) != NULL)
 		set_engine(qp, engine, now_ns);
-	while ((srq = qp_group_next_srq(g, srq)) != NULL)
+	while ((srq = qp_group_next_srq(g, srq)) != NULL) {
 		srq->engine = engine;
-	if (g->xrcd != NULL)
+		saved_touch(g->qp->session->control, srq->obj.saved);
+	}
+	if (g->xrcd != NULL) {
 		g->xrcd->engine = engine;
+		touch_domain(g->qp->session->control, g->xrcd);
+	}
 }

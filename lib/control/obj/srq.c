@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "control/obj/after_crash_priv.h"
 #include "control/obj/obj_cq_priv.h"
 #include "control/obj/obj_srq_priv.h"
 #include "control/obj/obj_xrc_priv.h"
@@ -162,6 +163,7 @@ op_srq_create(struct session *s, struct request *r)
 		.limit = q->limit,
 		.cookie = q->cookie,
 		.owner = session_owner(s),
+		.number = obj_number(&srq->obj),
 	};
 	rc = place(s, r, srq, &a.params);
 	if (rc != 0)
@@ -251,42 +253,53 @@ op_srq_destroy(struct session *s, struct request *r)
 struct obj_srq_record {
 	struct record_head head;
 	uint64_t cookie;
-	uint32_t handle, pd, engine, max_wr, max_sge, reserved;
+	uint32_t handle, pd, engine, max_wr, max_sge;
+	uint32_t journaled; /* its number in journals plus one; 0: none */
 	struct block_record block;
 	/* Since version 2. */
 	uint32_t is_xrc, xrcd, cq, srqn_handle; /**< is_xrc 0: the others say nothing */
 };
 static_assert(offsetof(struct obj_srq_record, is_xrc) == 72, "the size in version 1, as in stream.c");
 
-int
-obj_srq_save(struct session *s, struct stream_out *o)
-{
+struct save_args {
+	struct srq *srq;
 	struct srq_record *to;
-	struct obj_srq *srq;
+};
 
-	for (uint32_t pos = 0; (srq = handles_next(&s->tab[OBJ_SRQ], &pos)) != NULL;) {
-		struct obj_srq_record r = {
-			.cookie = srq->cookie,
-			.handle = srq->obj.handle,
-			.pd = srq->pd->obj.handle,
-			.engine = srq->engine,
-			.max_wr = srq->max_wr,
-			.max_sge = srq->max_sge,
-			.block = block_save(&srq->block),
-		};
+static int
+save_on_engine(struct engine *e, void *arg, uint64_t now_ns)
+{
+	const struct save_args *a = arg;
 
-		if (srq->xrcd != NULL) {
-			r.is_xrc = 1;
-			r.xrcd = srq->xrcd->obj.handle;
-			r.cq = srq->cq->obj.handle;
-			r.srqn_handle = srq->srqn_handle;
-		}
-		stream_put(o, RECORD_OBJ_SRQ, &r, sizeof(r), NULL, 0);
-		to = stream_reserve(o, sizeof(*to));
-		if (to != NULL)
-			srq_save(srq->srq, to);
-	}
+	srq_save(a->srq, a->to);
 	return 0;
+}
+
+int
+obj_srq_save(struct session *s, void *obj, struct stream_out *o)
+{
+	const struct obj_srq *srq = obj;
+	struct obj_srq_record r = {
+		.cookie = srq->cookie,
+		.handle = srq->obj.handle,
+		.pd = srq->pd->obj.handle,
+		.engine = srq->engine,
+		.max_wr = srq->max_wr,
+		.max_sge = srq->max_sge,
+		.journaled = obj_number(&srq->obj) + 1,
+		.block = block_save(&srq->block),
+	};
+	struct save_args a = { .srq = srq->srq };
+
+	if (srq->xrcd != NULL) {
+		r.is_xrc = 1;
+		r.xrcd = srq->xrcd->obj.handle;
+		r.cq = srq->cq->obj.handle;
+		r.srqn_handle = srq->srqn_handle;
+	}
+	stream_put(o, RECORD_OBJ_SRQ, &r, sizeof(r), NULL, 0);
+	a.to = stream_reserve(o, sizeof(*a.to));
+	return a.to != NULL ? engine_call(s->control->s.engines[srq->engine], save_on_engine, &a) : ENOMEM;
 }
 
 struct restore_args {
@@ -335,6 +348,7 @@ restore(struct session *s, const struct obj_srq_record *from, struct stream_in *
 {
 	struct obj_pd *pd = obj_get(s, OBJ_PD, from->pd, r);
 	struct restore_args a = { .why = "its record is missing" };
+	union after_crash_record now;
 	struct obj_srq *srq;
 	uint32_t order, shift;
 	int rc;
@@ -366,11 +380,15 @@ restore(struct session *s, const struct obj_srq_record *from, struct stream_in *
 		.max_sge = srq->max_sge,
 		.cookie = srq->cookie,
 		.owner = session_owner(s),
+		.number = obj_number(&srq->obj),
 	};
 	rc = restore_xrc(s, from, srq, &a.params, r);
 	if (rc != 0)
 		goto fail;
 	a.from = stream_foreign(in, &a.room);
+	srq->was_journaled = from->journaled;
+	if (a.from != NULL && s->control->s.crashed_ns != 0 && after_crash_srq(s->control, srq, a.from, a.room, &a.params, &now.srq))
+		a.from = &now.srq;
 	rc = a.from != NULL ? engine_call(s->control->s.engines[srq->engine], restore_on_engine, &a) : EINVAL;
 	if (rc != 0) {
 		req_fail(r, rc, "SRQ %#x: %s", from->handle, a.why);

@@ -271,6 +271,7 @@ new_target(struct session *s, struct request *r, struct xrcd *x)
 		goto fail_cookie;
 	t->qp = a.qp;
 	LIST_INSERT_HEAD(&x->targets, t, link);
+	t->saved = saved_new(s->control, &s->control->saving.stack, SAVED_XRC_TARGET, t);
 	return t;
 fail_cookie:
 	handles_remove(&c->targets, t->cookie);
@@ -357,6 +358,7 @@ obj_xrc_target_close(struct session *s, struct obj_qp *qp)
 		if (t->qp != NULL)
 			xrc_target_end(c, qp->xrcd->xrcd, t);
 		LIST_REMOVE(t, link);
+		saved_end(c, &t->saved);
 		handles_remove(&c->targets, (uint32_t)t->cookie);
 		free(t);
 	}

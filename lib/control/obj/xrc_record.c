@@ -7,6 +7,7 @@
 
 #include "control/core/closer_priv.h"
 #include "control/core/quota_priv.h"
+#include "control/obj/after_crash_priv.h"
 #include "control/obj/identity_priv.h"
 #include "control/obj/obj_qp_priv.h"
 #include "control/obj/obj_xrc_priv.h"
@@ -22,23 +23,20 @@ struct xrcd_record {
 };
 
 int
-obj_xrcd_save(struct session *s, struct stream_out *o)
+obj_xrcd_save(struct session *s, void *obj, struct stream_out *o)
 {
-	const struct obj_xrcd *d;
+	const struct obj_xrcd *d = obj;
+	const struct xrcd_record r = {
+		.dev = d->xrcd->dev,
+		.ino = d->xrcd->ino,
+		.handle = d->obj.handle,
+		.id = d->xrcd->id,
+		.engine = d->xrcd->engine,
+		.shared = d->xrcd->shared,
+		.fd = stream_put_fd(o, d->fd),
+	};
 
-	for (uint32_t pos = 0; (d = handles_next(&s->tab[OBJ_XRCD], &pos)) != NULL;) {
-		const struct xrcd_record r = {
-			.dev = d->xrcd->dev,
-			.ino = d->xrcd->ino,
-			.handle = d->obj.handle,
-			.id = d->xrcd->id,
-			.engine = d->xrcd->engine,
-			.shared = d->xrcd->shared,
-			.fd = stream_put_fd(o, d->fd),
-		};
-
-		stream_put(o, RECORD_OBJ_XRCD, &r, sizeof(r), NULL, 0);
-	}
+	stream_put(o, RECORD_OBJ_XRCD, &r, sizeof(r), NULL, 0);
 	return 0;
 }
 
@@ -113,28 +111,25 @@ struct xrc_opening_record {
 };
 
 int
-obj_xrc_openings_save(struct session *s, struct stream_out *o)
+obj_xrc_opening_save(struct session *s, void *obj, struct stream_out *o)
 {
-	const struct obj_qp *qp;
+	const struct obj_qp *qp = obj;
+	struct xrc_opening_record r;
 
-	for (uint32_t pos = 0; (qp = handles_next(&s->tab[OBJ_QP], &pos)) != NULL;) {
-		struct xrc_opening_record r;
-
-		if (qp->target == NULL)
-			continue;
-		r = (struct xrc_opening_record){
-			.peer_gid = qp->peer_gid,
-			.cookie = qp->cookie,
-			.handle = qp->obj.handle,
-			.xrcd = qp->xrcd->obj.handle,
-			.target = (uint32_t)qp->target->cookie,
-			.qpn = qp->qpn,
-			.has_peer = qp->has_peer,
-			.peer_qpn = qp->peer_qpn,
-			.has_address = qp->gids != 0,
-		};
-		stream_put(o, RECORD_OBJ_XRC_OPENING, &r, sizeof(r), NULL, 0);
-	}
+	if (qp->target == NULL)
+		return 0;
+	r = (struct xrc_opening_record){
+		.peer_gid = qp->peer_gid,
+		.cookie = qp->cookie,
+		.handle = qp->obj.handle,
+		.xrcd = qp->xrcd->obj.handle,
+		.target = (uint32_t)qp->target->cookie,
+		.qpn = qp->qpn,
+		.has_peer = qp->has_peer,
+		.peer_qpn = qp->peer_qpn,
+		.has_address = qp->gids != 0,
+	};
+	stream_put(o, RECORD_OBJ_XRC_OPENING, &r, sizeof(r), NULL, 0);
 	return 0;
 }
 
@@ -167,6 +162,7 @@ target_as(struct control *c, struct xrcd *x, uint32_t handle)
 		return NULL;
 	}
 	LIST_INSERT_HEAD(&x->targets, t, link);
+	t->saved = saved_new(c, &c->saving.stack, SAVED_XRC_TARGET, t);
 	return t;
 }
 
@@ -218,28 +214,30 @@ struct xrc_target_record {
 	uint32_t target, pkey_index;
 };
 
-static int
-save_target(struct control *c, const struct xrcd *x, const struct xrc_target *t, struct stream_out *o)
+int
+xrc_target_save(struct session *s, void *target, struct stream_out *o)
 {
+	const struct xrc_target *t = target;
 	const struct xrc_target_record r = { .target = (uint32_t)t->cookie, .pkey_index = t->pkey_index };
-	uint32_t bytes = qp_record_bytes(t->qp);
-	void *to;
+	const struct obj_qp *qp = LIST_FIRST(&t->openings);
 
+	/* It is being made. */
+	if (qp == NULL || t->qp == NULL)
+		return 0;
 	stream_put(o, RECORD_XRC_TARGET, &r, sizeof(r), NULL, 0);
-	to = stream_reserve(o, bytes);
-	return to != NULL ? qp_save(engine_transport(c->s.engines[x->engine]), t->qp, to, bytes) : ENOMEM;
+	return obj_qp_save_state(qp->session->control->s.engines[qp->xrcd->xrcd->engine], t->qp, o);
 }
 
 int
 xrc_targets_save(struct control *c, struct stream_out *o)
 {
-	const struct xrc_target *t;
 	const struct xrcd *x;
+	struct xrc_target *t;
 	int rc = 0;
 
 	LIST_FOREACH(x, &c->xrcds, link) {
 		LIST_FOREACH(t, &x->targets, link) {
-			rc = save_target(c, x, t, o);
+			rc = xrc_target_save(NULL, t, o);
 			if (rc != 0)
 				return rc;
 		}
@@ -269,6 +267,8 @@ restore_target(struct control *c, const struct xrc_target_record *from, struct x
 {
 	const struct xrcd *x = LIST_FIRST(&t->openings)->xrcd->xrcd;
 	struct restore_args a = { .why = "its record is missing" };
+	union after_crash_record now;
+	bool lost = false;
 	struct obj_qp *o;
 	uint16_t gids;
 
@@ -276,6 +276,10 @@ restore_target(struct control *c, const struct xrc_target_record *from, struct x
 		return "its P_Key index is none, or it is there twice";
 	a.params = xrc_target_params(t, x);
 	a.from = stream_kind(in) == RECORD_QP ? stream_foreign(in, &a.room) : NULL;
+	if (a.from != NULL && c->s.crashed_ns != 0 && after_crash_qp(c, NULL, a.from, a.room, &a.params, &now, &lost)) {
+		a.from = &now.qp.fixed;
+		a.room = sizeof(now);
+	}
 	if (a.from == NULL || engine_call(c->s.engines[x->engine], restore_on_engine, &a) != 0)
 		return a.why;
 	t->qp = a.qp;
@@ -288,6 +292,8 @@ restore_target(struct control *c, const struct xrc_target_record *from, struct x
 		o->qp = t->qp;
 		gids = (uint16_t)own_address_resumed_qp(o->session, t->qp);
 		o->gids = o->gids != 0 ? gids : 0;
+		if (lost)
+			after_crash_tell(o->session, qp_type_name(UROCE_QPT_XRC_RECV), o->qpn, o->cookie);
 	}
 	return NULL;
 }

@@ -137,7 +137,7 @@ inspect_explain(const struct inspect_qp *qp, char *text)
 	if (qp->note[0] == '\0')
 		return strcpy(text, rest);
 	/* The note, like all other sentences, is shorter than DIAG_LINE_BYTES. */
-	snprintf(text, INSPECT_TEXT_BYTES, "%.*s\n%s", DIAG_LINE_BYTES - 1, qp->note, rest);
+	snprintf(text, INSPECT_TEXT_BYTES, "%.*s%s%s", DIAG_LINE_BYTES - 1, qp->note, rest[0] != '\0' ? "\n" : "", rest);
 	return text;
 }
 

@@ -63,6 +63,13 @@ tel_handover(struct control *c, const char *params, struct rte_tel_data *d)
 	rte_tel_data_add_dict_uint(d, "qps", t->qps);
 	rte_tel_data_add_dict_uint(d, "refused", t->refused);
 	rte_tel_data_add_dict_uint(d, "gap_us", t->gap_ns / 1000);
+	rte_tel_data_add_dict_uint(d, "crashes", t->crashes);
+	rte_tel_data_add_dict_uint(d, "qps_lost", t->qps_lost);
+	rte_tel_data_add_dict_uint(d, "saves", c->saving.checkpoint != NULL);
+	rte_tel_data_add_dict_uint(d, "saved_transactions", c->saving.transactions);
+	rte_tel_data_add_dict_uint(d, "saved_objects", c->saving.written);
+	rte_tel_data_add_dict_uint(d, "saved_bytes", c->saving.checkpoint != NULL ? checkpoint_bytes(c->saving.checkpoint) : 0);
+	rte_tel_data_add_dict_uint(d, "unsaved_sessions", c->saving.sessions_lost);
 	return 0;
 }
 

@@ -7,7 +7,9 @@
  */
 #include <unistd.h>
 
+#include <bsd/string.h>
 #include <rte_alarm.h>
+#include <rte_dev.h>
 
 #include "net/port/port_priv.h"
 #include "net/port/track.h"
@@ -68,6 +70,28 @@ on_event(uint16_t port_id, enum rte_eth_event_type type, void *arg, void *ret)
 	return 0;
 }
 
+/**
+ * What buses report: vfio-pci asks for the device, which the kernel removes only when nobody has it open. Few drivers of NICs report a removal themselves.
+ */
+static void
+on_device(const char *name, enum rte_dev_event_type type, void *arg)
+{
+	if (type == RTE_DEV_EVENT_REMOVE)
+		events_put(arg, PORT_EV_REMOVED);
+}
+
+/** Call on_device() for the ethdev's device. */
+static void
+follow_device(struct net_port *p)
+{
+	struct port_events *e = &p->priv->events;
+	struct rte_eth_dev_info info;
+
+	e->device[0] = '\0';
+	if (rte_eth_dev_info_get(p->port_id, &info) == 0 && rte_dev_event_callback_register(rte_dev_name(info.device), on_device, p) == 0)
+		strlcpy(e->device, rte_dev_name(info.device), sizeof(e->device));
+}
+
 void
 events_init(struct net_port *p)
 {
@@ -80,6 +104,7 @@ events_begin(struct net_port *p)
 {
 	for (unsigned int i = 0; i < RTE_DIM(types); i++)
 		rte_eth_dev_callback_register(p->port_id, types[i], on_event, p);
+	follow_device(p);
 	p->priv->events.registered = true;
 }
 
@@ -98,6 +123,11 @@ events_end(struct net_port *p)
 				break;
 			usleep(UNREGISTER_STEP_US); /* it is running */
 		}
+	for (unsigned int k = 0; k < UNREGISTER_STEPS && p->priv->events.device[0] != '\0'; k++) {
+		if (rte_dev_event_callback_unregister(p->priv->events.device, on_device, p) != -EAGAIN)
+			break;
+		usleep(UNREGISTER_STEP_US);
+	}
 	p->priv->events.registered = false;
 }
 

@@ -30,6 +30,7 @@ struct port_events {
 	int wake_fd;             /**< eventfd that is written when there are new ones; -1: none */
 	_Atomic bool destroyed;  /**< there is no ethdev any more */
 	bool registered;         /**< the callbacks are */
+	char device[64];         /**< EAL's name of the device whose removal is reported; "": none */
 	bool reset;              /**< of the restart that is under way */
 	char err[640];           /**< why a restart failed, or opening again; written before the event is */
 };

@@ -209,9 +209,10 @@ profile_generic(const struct rte_eth_dev_info *info, struct pmd_profile *prof)
 						    strcmp(info->driver_name, "net_tap") == 0);
 	/*
 	 * net_e1000_em sets up no MSI-X vectors, and if there is only one interrupt, the RX queue's takes the place of the link's.
+	 * net_vmxnet3 asks the register ECR what an interrupt was for, and QEMU's device writes that to the shared memory only.
 	 * ethdev would go on to tell the link's state as it was when the port started.
 	 */
-	prof->looks_at_link = strcmp(info->driver_name, "net_e1000_em") == 0;
+	prof->looks_at_link = strcmp(info->driver_name, "net_e1000_em") == 0 || strcmp(info->driver_name, "net_vmxnet3") == 0;
 }
 
 int

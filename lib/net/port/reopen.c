@@ -153,7 +153,7 @@ static void
 make_device(const struct net_port *p)
 {
 	static const char *const noisy[] = { "lib.eal", "lib.ethdev", "pmd.net.af_packet", "pmd.net.af_xdp", "pmd.net.memif", "pmd.net.vhost",
-					    "lib.vhost.config" };
+					    "lib.vhost.config", "pmd.net.virtio.init" };
 	const struct port_reopening *r = &p->priv->reopening;
 	uint32_t levels[RTE_DIM(noisy)];
 	uint16_t id;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "transport/core/copy_priv.h"
+#include "transport/core/journal_priv.h"
 #include "transport/core/sched_priv.h"
 #include "transport/core/share_priv.h"
 
@@ -30,9 +31,9 @@ job_unused(struct tp_copy_job *job)
 }
 
 /*
- * Take back what a QP of the same share has fetched, though it may need it once more: it may wait for an ACK that comes only after a packet
- * for which this copy is needed. It has sent some of it, so that QPs that take from each other all go on. Only what a peer asks for takes
- * copies back; sends wait until others have been acknowledged, else many QPs would fetch the same bytes again and again.
+ * Take back what a QP of the same share has fetched, though it may need it once more: it may wait for an ACK that comes only after a packet for which
+ * this copy is needed. It has sent some of it, so that QPs that take from each other all go on. Only what a peer asks for takes copies
+ * back; sends wait until others have been acknowledged, else many QPs would fetch the same bytes again and again.
  */
 static struct tp_copy_job *
 job_take_back(struct transport *tp, struct share *share)
@@ -364,16 +365,8 @@ copy_atomic(struct transport *tp, struct qp *qp, struct mr *mr, uint64_t va, enu
 	rx_part(job, qp->copy->now, mr, va, sizeof(uint64_t));
 	job->m.arg1 = arg1;
 	job->m.arg2 = arg2;
+	journal_away_begins(qp, qp->copy->now != NULL ? qp->copy->now->bth.psn : qp->rcv.epsn, mr, va, &job->m);
 	return rx_job_ready(tp, job, op == MR_CMP_SWAP ? MEM_JOB_CMP_SWAP : MEM_JOB_FETCH_ADD);
-}
-
-void
-copy_waits(struct qp *qp, const struct wire_pkt *p)
-{
-	struct tp_copy_job *job = qp->copy->slots[COPY_RX].job;
-
-	if (job != NULL && job->nb_parts > 0 && job->parts[0].pkt == NULL)
-		job->parts[0].pkt = p;
 }
 
 void

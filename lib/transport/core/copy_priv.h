@@ -120,7 +120,15 @@ copy_execute(struct qp *qp, const struct wire_pkt *p)
 }
 
 /** The packet that was executed waits, and is held as @p p. */
-void copy_waits(struct qp *qp, const struct wire_pkt *p);
+static inline void
+copy_waits(struct qp *qp, const struct wire_pkt *p)
+{
+	struct tp_copy_job *job = qp->copy->slots[COPY_RX].job;
+
+	if (job != NULL && job->nb_parts > 0 && job->parts[0].pkt == NULL)
+		job->parts[0].pkt = p;
+}
+
 /** The packet that was executed is done with: the next one begins anew. */
 void copy_executed(struct transport *tp, struct qp *qp);
 

@@ -19,6 +19,7 @@ cq_create(const struct cq_params *p, struct cq **out)
 	cq->rings[0] = (struct cq_ring){ p->ring, p->stamps };
 	cq->shared = p->shared;
 	cq->channel = p->channel;
+	cq->number = p->number;
 	cq->cookie = p->cookie;
 	cq->owner = p->owner;
 	cq->multi = p->multi;
@@ -54,6 +55,12 @@ cq_touch(struct transport *tp, struct cq *cq, bool solicited)
 	*flags |= solicited ? TP_TOUCHED | TP_TOUCHED_SOLICITED : TP_TOUCHED;
 }
 
+void
+cq_shown(struct transport *tp, struct cq *cq, uint8_t flags)
+{
+	cq_touch(tp, cq, (flags & TP_TOUCHED_SOLICITED) != 0);
+}
+
 /*
  * The CQ has overrun and gets no more CQEs (11.6.3.1): tell the client by flag and event, once. @p qp goes to ERR now,
  * other QPs of the CQ when they next complete a WQE.
@@ -62,11 +69,15 @@ static void
 cq_fail(struct transport *tp, struct cq *cq, struct qp *qp)
 {
 	if (!atomic_exchange(&cq->overrun, true)) {
-		atomic_store_explicit(&cq->shared->overrun, 1, memory_order_release);
+		if (likely(tp->journal == NULL))
+			atomic_store_explicit(&cq->shared->overrun, 1, memory_order_release);
+		else
+			journal_overrun(tp, cq);
 		tp->counters.cq_overrun++;
-		tp_event(tp, UROCE_EVENT_CQ_ERR, cq->cookie, cq->owner);
+		tp_event(tp, UROCE_EVENT_CQ_ERR, JOURNAL_OF_CQ, cq->number, cq->cookie, cq->owner);
 		diag_note(tp, qp, QP_EV_OVERRUN, 0, 0, qp->req.psn_una);
-		cq_touch(tp, cq, true);
+		if (likely(tp->journal == NULL))
+			cq_touch(tp, cq, true);
 	}
 	qp_error(tp, qp, UROCE_EVENT_QP_FATAL, TP_BECAUSE(CQ, 0));
 }
@@ -136,6 +147,8 @@ cq_push(struct transport *tp, struct cq *cq, struct qp *qp, const struct tp_cqe 
 		ring->stamps[n & ((UINT32_C(1) << ring->ring.order) - 1)] =
 			tp->c.stamp_ns != NULL ? tp->c.stamp_ns(tp->c.arg) : tp->now_ns;
 	ctl.phase = ring_phase(n, ring->ring.order);
+	if (unlikely(tp->journal != NULL))
+		ctl.phase ^= RING_PHASES;
 	atomic_store_explicit(&slot->ctl, ctl.word, memory_order_release);
 	if (unlikely(e->status != UROCE_WC_SUCCESS)) {
 		if (e->status == UROCE_WC_WR_FLUSH_ERR)
@@ -146,7 +159,10 @@ cq_push(struct transport *tp, struct cq *cq, struct qp *qp, const struct tp_cqe 
 			tp->counters.req_cqe_error++;
 	}
 	/* Errors count as solicited (11.4.2.2). */
-	if (cq->channel >= 0)
+	if (unlikely(tp->journal != NULL))
+		journal_cqe(tp, cq, qp, &slot->ctl, n, ring->ring.order,
+			    ctl.solicited || e->status != UROCE_WC_SUCCESS ? TP_TOUCHED | TP_TOUCHED_SOLICITED : TP_TOUCHED);
+	else if (cq->channel >= 0)
 		cq_touch(tp, cq, ctl.solicited || e->status != UROCE_WC_SUCCESS);
 }
 
@@ -195,13 +211,37 @@ notify(struct transport *tp, const struct cq *cq)
 
 /* Tell the client, now or when its channel has room. Each event is told once: the client counts them. */
 static void
-cq_send_event(struct transport *tp, struct cq *cq)
+tell(struct transport *tp, struct cq *cq)
 {
 	if (likely(notify(tp, cq)))
 		return;
 	tp->counters.cq_events_delayed++;
 	if (atomic_fetch_add(&cq->owed, 1) == 0)
 		owed_list(tp, cq);
+	journal_owed(tp, cq);
+}
+
+void
+cq_tell(struct transport *tp)
+{
+	for (uint32_t i = 0; i < tp->nb_untold; i++)
+		tell(tp, tp->untold[i]);
+	tp->nb_untold = 0;
+}
+
+static void
+cq_send_event(struct transport *tp, struct cq *cq)
+{
+	/* With a journal at once: what is raised and perhaps not told when the daemon is killed is told again by the next one, which should be rare. */
+	if (!tp->c.tell_later || tp->journal != NULL) {
+		tell(tp, cq);
+		return;
+	}
+	if (unlikely(tp->nb_untold >= tp->c.limits.touched_cqs)) {
+		MARK_UNIT("more events are raised in a turn than can wait for its end", "unit/transport/limits");
+		cq_tell(tp);
+	}
+	tp->untold[tp->nb_untold++] = cq;
 }
 
 /*
@@ -218,6 +258,7 @@ run_owed(struct transport *tp)
 		owed_unlist(tp, cq);
 		if (!notify(tp, cq) || atomic_fetch_sub(&cq->owed, 1) > 1)
 			owed_list(tp, cq);
+		journal_owed(tp, cq);
 	}
 	if (tp->nb_owed != 0)
 		tp->owed_next_ns = tp->now_ns + TP_OWED_RETRY_NS;
@@ -228,6 +269,7 @@ cq_drop_owed(struct transport *tp, struct cq *cq)
 {
 	uint32_t i = 0;
 
+	cq_tell(tp);
 	/* One that was restored and never used may be waiting for the end of the first turn. */
 	while (i < tp->nb_touched && tp->touched[i] != cq)
 		i++;
@@ -239,6 +281,7 @@ cq_drop_owed(struct transport *tp, struct cq *cq)
 		return;
 	owed_unlist(tp, cq);
 	atomic_store_explicit(&cq->owed, 0, memory_order_release);
+	journal_owed(tp, cq);
 }
 
 /*
@@ -396,6 +439,7 @@ cq_tell_again(struct transport *tp, struct cq *cq, uint8_t held, uint32_t owed)
 		return;
 	atomic_store_explicit(&cq->owed, owed, memory_order_release);
 	owed_list(tp, cq);
+	journal_owed(tp, cq);
 }
 
 void
@@ -409,6 +453,9 @@ cq_release_deferred(struct transport *tp, struct cq *cq, bool raise)
 {
 	uint32_t i;
 
+	/* An event tells of completions that are shown. */
+	if (raise)
+		journal_commit(tp);
 	for (i = 0; i < tp->nb_deferred; i++) {
 		if (tp->deferred[i].cq != cq)
 			continue;

@@ -81,6 +81,7 @@ enum {
 	TP_TURN_QPS = 128,          /**< QPs looked at in one turn */
 	TP_LOCAL_ROUNDS = 4,        /**< how often in a turn packets by reference are delivered, and their answers sent */
 	TP_HELD = 4096,             /**< packets that are held for QPs on their way from one engine to another: at 100 Gb/s, 160 us of packets of 512 bytes; the windows of 16 QPs */
+	TP_JOURNAL_ITEMS = 16384,   /**< completions and events in a journal, with which a turn ends early */
 	TP_RX_BATCH = 16,           /**< received packets that are parsed before the first of them is handled */
 	TP_MBUF_CACHE = 32,         /**< mbufs taken from the mempool at a time */
 	TP_TOUCHED_CQS = 64,        /**< CQs whose events can wait for the end of the turn */

@@ -46,7 +46,7 @@ qp_error(struct transport *tp, struct qp *qp, int event, struct tp_because becau
 		responder_return_reads(tp, qp);
 	}
 	if (event >= 0)
-		tp_event(tp, (enum uroce_event)event, qp->cookie, qp->owner);
+		qp_event(tp, (enum uroce_event)event, qp);
 	qp_activate(tp, qp);
 }
 
@@ -64,9 +64,9 @@ qp_send_error(struct transport *tp, struct qp *qp, struct tp_because because)
 void
 qp_check_drained(struct transport *tp, struct qp *qp)
 {
-	if (qp->state != UROCE_QPS_SQD || qp->sqd_event || qp->req.sq_tail != qp->req.sq.counter)
+	if (qp->state != UROCE_QPS_SQD || qp->req.sqd_event || qp->req.sq_tail != qp->req.sq.counter)
 		return;
-	qp->sqd_event = true;
+	qp->req.sqd_event = true;
 	if (qp->attr.en_sqd_async_notify)
-		tp_event(tp, UROCE_EVENT_SQ_DRAINED, qp->cookie, qp->owner);
+		qp_event(tp, UROCE_EVENT_SQ_DRAINED, qp);
 }

@@ -11,6 +11,7 @@
 #define UROCE_TP_QP_ERROR_H
 
 #include "transport/core/event_log_priv.h"
+#include "transport/core/journal_priv.h"
 
 static inline void
 shared_store(_Atomic uint32_t *p, uint32_t v)
@@ -23,7 +24,10 @@ static inline void
 qp_set_state(struct qp *qp, enum uroce_qp_state s)
 {
 	qp->state = s;
-	shared_store(&qp->shared->state, s);
+	if (likely(qp->journal == NULL))
+		shared_store(&qp->shared->state, s);
+	else
+		journal_touch(qp);
 }
 
 /** Move to ERR. @p event: the enum uroce_event to raise, or -1 for none. Does nothing if the QP is in ERR already. */

@@ -16,6 +16,8 @@ srq_create(struct transport *tp, const struct srq_params *p, struct srq **out)
 
 	if (p->xrcd != 0 && (p->cq == NULL || p->srqn == 0 || p->srqn > WIRE_PSN_MASK))
 		return EINVAL;
+	if (tp->journal != NULL && (p->number >= tp->c.journal_limits.srqs || (p->xrcd != 0 && p->cq->number >= tp->c.journal_limits.cqs)))
+		return EINVAL;
 	srq = calloc(1, sizeof(*srq));
 	if (srq == NULL)
 		return ENOMEM;
@@ -27,6 +29,7 @@ srq_create(struct transport *tp, const struct srq_params *p, struct srq **out)
 	srq->limit = p->limit;
 	srq->cookie = p->cookie;
 	srq->owner = p->owner;
+	srq->number = p->number;
 	if (p->xrcd != 0) {
 		srq->xrcd = p->xrcd;
 		srq->srqn = p->srqn;
@@ -34,6 +37,8 @@ srq_create(struct transport *tp, const struct srq_params *p, struct srq **out)
 		atomic_fetch_add(&srq->cq->users, 1);
 		LIST_INSERT_HEAD(&tp->xrc_srqs[srq_bucket(srq->srqn)], srq, link);
 	}
+	journal_srq_enter(tp, srq);
+	journal_commit(tp);
 	*out = srq;
 	return 0;
 }
@@ -42,6 +47,8 @@ void
 srq_set_limit(struct srq *srq, uint32_t limit)
 {
 	srq->limit = limit;
+	journal_srq_changed(srq->tp, srq, NULL);
+	journal_commit(srq->tp);
 }
 
 uint32_t
@@ -57,9 +64,11 @@ srq_destroy(struct transport *tp, struct srq *srq)
 	if (srq->xrcd == 0) {
 		if (srq->users != 0)
 			return EBUSY;
+		journal_srq_leave(tp, srq);
 		free(srq);
 		return 0;
 	}
+	journal_srq_leave(tp, srq);
 	LIST_REMOVE(srq, link);
 	atomic_fetch_sub(&srq->cq->users, 1);
 	srq->gone = true;
@@ -79,6 +88,7 @@ void
 srq_leave(struct srq *srq, struct transport *tp)
 {
 	UROCE_ASSERT(srq->tp == tp && !srq->gone);
+	journal_srq_depart(tp, srq);
 	srq->tp = NULL;
 	if (srq->xrcd != 0)
 		LIST_REMOVE(srq, link);
@@ -91,6 +101,7 @@ srq_arrive(struct srq *srq, struct transport *tp)
 	srq->tp = tp;
 	if (srq->xrcd != 0)
 		LIST_INSERT_HEAD(&tp->xrc_srqs[srq_bucket(srq->srqn)], srq, link);
+	journal_srq_enter(tp, srq);
 }
 
 /*
@@ -104,7 +115,7 @@ srq_check_limit(struct transport *tp, struct srq *srq)
 	    ring_rq_ready(&srq->ring, srq->ring.counter + srq->limit - 1))
 		return;
 	srq->limit = 0;
-	tp_event(tp, UROCE_EVENT_SRQ_LIMIT_REACHED, srq->cookie, srq->owner);
+	tp_event(tp, UROCE_EVENT_SRQ_LIMIT_REACHED, JOURNAL_OF_SRQ, srq->number, srq->cookie, srq->owner);
 }
 
 bool
@@ -135,7 +146,10 @@ srq_take(struct transport *tp, struct qp *qp, struct tp_rwqe *w)
 	rwqe_begin(w, &srq->ring, srq->ring.counter, copy, nb_sge);
 	w->borrowed = nb_sge > 1;
 	srq->ring.counter++;
-	atomic_store_explicit(&srq->shared->head, srq->ring.counter, memory_order_release);
+	if (likely(tp->journal == NULL))
+		atomic_store_explicit(&srq->shared->head, srq->ring.counter, memory_order_release);
+	else
+		journal_srq_changed(tp, srq, qp);
 	if (srq->limit != 0)
 		srq_check_limit(tp, srq);
 	return true;

@@ -131,6 +131,8 @@ struct tp_scoreboard;
 struct tp_reorder;
 struct tp_reorder_pkt;
 struct tp_rx_wait;
+struct tp_journal;
+struct tp_journal_qp;
 struct share;
 
 /** The receive WQE that is being filled. */
@@ -168,6 +170,7 @@ struct cq {
 	_Atomic bool overrun;
 	bool multi;
 	int channel;                  /**< passed to transport_config.notify, or -1 */
+	uint32_t number;              /**< for journals */
 	uint64_t cookie;
 	void *owner;
 	uint8_t touched[UROCE_MAX_ENGINES]; /**< TP_TOUCHED_* of this turn, one byte per engine */
@@ -199,6 +202,10 @@ struct srq {
 	struct cq *cq;
 	uint32_t srqn, xrcd;
 	bool gone;              /**< destroyed; freed when its last user lets go of it */
+
+	/* Of its transport's journal. */
+	bool dirty, leaving;
+	uint32_t number;
 };
 LIST_HEAD(tp_srq_list, srq);
 
@@ -239,6 +246,8 @@ struct qp_requester {
 	bool sack_peer;             /**< the peer has sent a SACK */
 	uint8_t sack_offers;        /**< how many more offers of selective repeat may be sent */
 	uint8_t sack_mark;          /**< that requests bear: the peer's; 0: it has not told one */
+	bool sig_all : 1;
+	bool sqd_event : 1;         /**< the event SQ_DRAINED was sent */
 	uint32_t sack_nonce;        /**< of offers, 24 bits; another one with each connection */
 	struct tp_scoreboard *scoreboard; /**< what the peer holds beyond a gap; NULL: no loss is being repaired */
 	struct cc *cc;              /**< congestion control, or NULL */
@@ -287,15 +296,16 @@ struct qp_receiver {
 	bool sack_on;               /**< the peer understands SACKs */
 	uint8_t sack_mark;          /**< that requests beyond a gap must bear; another one with each connection */
 	uint8_t reply_mark;         /**< that responses bear: the peer's; 0: it has made no offer */
-	uint32_t sack_nonce;        /**< of the peer's offer */
 	bool comm_est;              /**< the event COMM_EST was sent */
 	bool last_wqe_event;        /**< the event LAST_WQE_REACHED was sent */
 	uint8_t min_rnr_timer;
+	uint32_t sack_nonce;        /**< of the peer's offer */
 	uint32_t rq_seen;           /**< all receives before this counter were seen posted */
 	uint32_t psn_dropped;       /**< the highest PSN dropped behind a gap, while nak_state says that there is a gap */
 	uint32_t length;            /**< bytes of the message so far */
 	uint32_t left;              /**< WRITE: bytes to come */
 	uint32_t rkey;
+	uint32_t qkey;              /**< UD: that datagrams must have */
 	uint64_t va;                /**< WRITE: where the next byte goes */
 	struct tp_reorder *reorder; /**< packets received beyond a gap, or NULL */
 	uint64_t cnp_next_ns;       /**< no CNP is sent before this */
@@ -359,9 +369,8 @@ struct qp {
 	uint8_t state;         /**< enum uroce_qp_state; shared->state is a copy for the client */
 	uint32_t pd;           /**< XRC_RECV: from the SRQ that the last request named, like recv_cq and srq */
 	uint32_t access;       /**< qp_access_flags */
-	uint32_t qkey;
-	bool sig_all, sqd_event;
 	struct tp_copy *copy;  /**< lent while copies of memory that isn't mapped are made (core/copy_priv.h); or NULL */
+	struct tp_journal_qp *journal; /**< core/journal_priv.h; NULL: the transport keeps no journal */
 	struct ring_qp_shared *shared;
 	struct cq *send_cq, *recv_cq;
 	struct share *share;
@@ -465,6 +474,8 @@ struct transport {
 	struct wheel wheel;
 	struct cq *touched[TP_TOUCHED_CQS];
 	uint32_t nb_touched;
+	uint32_t nb_untold;
+	struct cq *untold[TP_TOUCHED_CQS];  /* CQs with an event for transport_tell(); one may be there several times */
 	struct tp_srq_list xrc_srqs[TP_XRC_BUCKETS]; /**< by the low bits of their numbers */
 	uint32_t nb_deferred;
 	uint64_t deferred_next_ns;           /**< when the first of deferred[] is due; UINT64_MAX: none */
@@ -502,6 +513,7 @@ struct transport {
 	TAILQ_HEAD(, tp_copy_job) copies; /**< those for which QPs wait, the oldest first */
 	struct tp_diag *diag;            /**< log of rare events */
 	struct tp_held_list *held;       /**< packets for QPs that are on their way (core/held_priv.h) */
+	struct tp_journal *journal;      /**< core/journal_priv.h, or NULL: the transport keeps none */
 	struct tp_locals *locals;        /**< packets by reference (core/local_priv.h), or NULL: the transport has none */
 	struct tp_txvec loop;
 	struct tp_txvec tx[];

@@ -260,7 +260,7 @@ qp_look(const struct qp *qp, uint64_t now_ns, struct qp_view *v)
 		.mtu_bytes = UINT32_C(1) << qp->path.mtu_shift,
 		.port_ip_mtu = tp->c.ports[qp->path.port].ip_mtu,
 		.port_mtu_bytes = UINT32_C(1) << tp->c.ports[qp->path.port].mtu_shift & ~UINT32_C(1),
-		.qkey = qp->qkey,
+		.qkey = qp->rcv.qkey,
 		.reason = reason_of(qp),
 		.inflight_blocks_left = share_may_have(tp, qp->share, TP_POOL_INFLIGHT, &tp->inflight_blocks) ? pool_left(&tp->inflight_blocks) : 0,
 		.no_tx_room = (qp->path.loopback ? tp->loop.n : tp->tx[qp->path.port].n) >= tp->c.limits.tx_packets,

@@ -64,7 +64,7 @@ migration_go(struct transport *tp, struct qp *qp)
 	qp->loss.retry_left = qp->loss.retry_cnt;
 	/* The QP may have been waiting for the congestion control of the old path. */
 	qp_activate(tp, qp);
-	tp_event(tp, UROCE_EVENT_PATH_MIG, qp->cookie, qp->owner);
+	qp_event(tp, UROCE_EVENT_PATH_MIG, qp);
 	return true;
 }
 
@@ -113,7 +113,7 @@ migration_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	MARK("a peer asks for a migration to a path that doesn't exist");
 	tp->counters.rx_bad_migreq++;
 	if (!qp->path.mig_err_event)
-		tp_event(tp, UROCE_EVENT_PATH_MIG_ERR, qp->cookie, qp->owner);
+		qp_event(tp, UROCE_EVENT_PATH_MIG_ERR, qp);
 	qp->path.mig_err_event = true;
 	return false;
 }

@@ -5,6 +5,7 @@
 #include "base/gid.h"
 #include "transport/cc/cc_priv.h"
 #include "transport/core/held_priv.h"
+#include "transport/core/journal_priv.h"
 #include "transport/core/qp_table_priv.h"
 #include "transport/path/path_priv.h"
 
@@ -23,6 +24,7 @@ path_build_template(struct qp *qp, const struct tp_path *path)
 		a.sport = wire_flow_label_to_sport(a.flow_label);
 	}
 	wire_tmpl_build(&qp->path.tmpl, &a);
+	journal_cold(qp);
 	qp->path.port = path->port;
 	qp->path.pkey = path->pkey;
 	qp->path.loopback = path->loopback;

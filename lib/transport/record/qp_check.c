@@ -281,6 +281,19 @@ check_responder(const struct qp_record *r)
 	return NULL;
 }
 
+/* ---- What was done in a turn that didn't count ---- */
+static const char *
+check_kept(const struct transport *tp, const struct qp_record *r, const struct qp_record_parts *parts)
+{
+	MUST((r->kept == 0 && r->nb_kept == 0) || tp->journal != NULL, "kept: the transport keeps no journal");
+	MUST(r->kept <= (QP_KEPT_PLACED | QP_KEPT_LOCAL), "kept: has unknown bits");
+	MUST(((r->kept & QP_KEPT_PLACED) == 0 && r->nb_kept == 0) || is_rc(r), "kept: only packets of RC come again");
+	MUST(psn_ok(r->placed_to), "placed_to: must have 24 bits");
+	for (uint32_t i = 0; i < r->nb_kept; i++)
+		MUST(psn_ok(parts->kept[i].psn), "kept.psn: must have 24 bits");
+	return NULL;
+}
+
 /* ---- All of it ---- */
 static const char *
 find_parts(const struct qp_record *r, struct qp_record_parts *parts)
@@ -291,13 +304,15 @@ find_parts(const struct qp_record *r, struct qp_record_parts *parts)
 	MUST(r->nb_res <= UROCE_MAX_RD_ATOMIC, "nb_res: is more than the device has");
 	MUST(r->nb_reads <= r->nb_res, "nb_reads: is more than nb_res");
 	MUST(r->nb_sges <= UROCE_MAX_SGE, "nb_sges: is more than a receive has");
+	MUST(r->nb_kept <= UROCE_MAX_RD_ATOMIC, "nb_kept: is more than the device has");
 	bytes = sizeof(*r) + r->nb_wqes * sizeof(*parts->wqes) + r->nb_res * sizeof(*parts->res) + r->nb_reads * sizeof(*parts->reads) +
-		r->nb_sges * sizeof(*parts->sges);
+		r->nb_sges * sizeof(*parts->sges) + r->nb_kept * sizeof(*parts->kept);
 	MUST(bytes == r->head.size, "size: isn't what the numbers of parts say");
 	parts->wqes = (const void *)(r + 1);
 	parts->res = (const void *)(parts->wqes + r->nb_wqes);
 	parts->reads = (const void *)(parts->res + r->nb_res);
 	parts->sges = (const void *)(parts->reads + r->nb_reads);
+	parts->kept = (const void *)(parts->sges + r->nb_sges);
 	return NULL;
 }
 
@@ -310,7 +325,7 @@ qp_record_check(const struct transport *tp, const struct qp_record *r, uint32_t 
 		return wrong;
 	if ((wrong = check_identity(tp, r, p)) != NULL || (wrong = check_attributes(r)) != NULL || (wrong = check_bools(r)) != NULL ||
 	    (wrong = check_path(tp, r)) != NULL || (wrong = check_requester(r, parts->wqes, p)) != NULL ||
-	    (wrong = check_receive(tp, r, p)) != NULL || (wrong = check_receiver(r, p)) != NULL || (wrong = check_responder(r)) != NULL)
+	    (wrong = check_kept(tp, r, parts)) != NULL || (wrong = check_receive(tp, r, p)) != NULL || (wrong = check_receiver(r, p)) != NULL || (wrong = check_responder(r)) != NULL)
 		return wrong;
 	return check_results(r, parts);
 }

@@ -3,6 +3,7 @@
  * A QP's record is written.
  */
 #include "transport/core/copy_priv.h"
+#include "transport/core/journal_priv.h"
 #include "transport/core/lend_priv.h"
 #include "transport/core/reorder_priv.h"
 #include "transport/core/rx_wait_priv.h"
@@ -33,12 +34,18 @@ nb_sges(const struct qp *qp)
 	return has_receive(qp) && qp->rcv.srq != NULL ? qp->rcv.rwqe.nb_sge : 0;
 }
 
+static uint32_t
+nb_kept(const struct qp *qp)
+{
+	return qp->journal != NULL && qp->journal->kept != NULL ? qp->journal->kept->nb : 0;
+}
+
 uint32_t
 qp_record_bytes(const struct qp *qp)
 {
 	return (uint32_t)(sizeof(struct qp_record) + (qp->req.sq.counter - qp->req.sq_tail) * sizeof(struct qp_record_wqe) +
 			  qp->resp.res_max * sizeof(struct qp_record_res) + nb_reads(qp) * sizeof(struct qp_record_read) +
-			  nb_sges(qp) * sizeof(struct qp_record_sge));
+			  nb_sges(qp) * sizeof(struct qp_record_sge) + nb_kept(qp) * sizeof(struct qp_record_kept));
 }
 
 static bool
@@ -58,12 +65,13 @@ drop(struct transport *tp, struct qp *qp)
 		loss_go_back(tp, qp);
 }
 
-static void
-save_path(const struct qp *qp, struct qp_record *r)
+void
+record_cold(const struct qp *qp, struct qp_record *r)
 {
 	const struct tp_path *alt = qp->path.alt;
 	struct wire_addr a;
 
+	r->attr = qp->attr;
 	r->has_path = qp->path.tmpl.bth_off != 0 && qp->service != WIRE_UD;
 	if (r->has_path) {
 		a = wire_tmpl_addr(&qp->path.tmpl);
@@ -108,11 +116,7 @@ save_wqes(const struct qp *qp, struct qp_record *r, void *at)
 	struct qp_record_wqe *to = at;
 
 	for (uint32_t c = qp->req.sq_tail; c != qp->req.sq.counter; c++) {
-		const struct tp_swqe *w = &qp->req.inflight[c & qp->req.inflight_mask];
-
-		to[r->nb_wqes++] = (struct qp_record_wqe){ .wr_id = w->wr_id, .first_psn = w->first_psn, .last_psn = w->last_psn,
-							   .length = w->length, .recvs = w->recvs, .opcode = w->opcode, .flags = w->flags,
-							   .nb_sge = w->nb_sge, .status = w->status, .verr = w->verr };
+		to[r->nb_wqes++] = record_wqe(&qp->req.inflight[c & qp->req.inflight_mask]);
 	}
 	return to + r->nb_wqes;
 }
@@ -148,7 +152,7 @@ save_reads(const struct qp *qp, struct qp_record *r, void *at)
 	return to + r->nb_reads;
 }
 
-static void
+static void *
 save_sges(const struct qp *qp, struct qp_record *r, void *at)
 {
 	struct qp_record_sge *to = at;
@@ -158,10 +162,36 @@ save_sges(const struct qp *qp, struct qp_record *r, void *at)
 
 		to[r->nb_sges] = (struct qp_record_sge){ .addr = s->addr, .length = s->length, .lkey = s->lkey };
 	}
+	return to + r->nb_sges;
 }
 
-static void
-save_receive(const struct qp *qp, struct qp_record *r)
+static void *
+save_kept(const struct qp *qp, struct qp_record *r, void *at)
+{
+	const struct tp_kept *k = qp->journal != NULL ? qp->journal->kept : NULL;
+	struct qp_record_kept *to = at;
+
+	if (k == NULL)
+		return at;
+	r->kept = (uint8_t)((k->placed ? QP_KEPT_PLACED : 0) | (k->local ? QP_KEPT_LOCAL : 0));
+	r->placed_to = k->placed ? k->placed_to : 0;
+	r->local_to = k->local ? k->local_to : 0;
+	for (; r->nb_kept < k->nb; r->nb_kept++)
+		to[r->nb_kept] = (struct qp_record_kept){ .value = k->atomics[r->nb_kept].old, .psn = k->atomics[r->nb_kept].psn };
+	return to + r->nb_kept;
+}
+
+void *
+record_parts(const struct qp *qp, struct qp_record *r, void *at)
+{
+	at = save_results(qp, r, at);
+	at = save_reads(qp, r, at);
+	at = save_sges(qp, r, at);
+	return save_kept(qp, r, at);
+}
+
+void
+record_receive(const struct qp *qp, struct qp_record *r)
 {
 	if (qp->type == UROCE_QPT_XRC_RECV && qp->rcv.srq != NULL && !qp->rcv.srq->gone)
 		r->srqn = qp->rcv.srq->srqn;
@@ -172,34 +202,20 @@ int
 qp_save(struct transport *tp, struct qp *qp, struct qp_record *to, uint32_t room)
 {
 	uint32_t bytes;
-	void *at;
 
 	if (copies_run(qp))
 		return EBUSY;
 	drop(tp, qp);
+	journal_forget_kept(qp, false);
 	bytes = qp_record_bytes(qp);
 	if (bytes > room)
 		return ENOSPC;
 	memset(to, 0, bytes);
-#define SAVE(name, member) to->name = qp->member;
-	QP_RECORD_U64(SAVE)
-	QP_RECORD_U32(SAVE)
-	QP_RECORD_U16(SAVE)
-	QP_RECORD_U8(SAVE)
-	QP_RECORD_BOOL(SAVE)
-#undef SAVE
-	to->qpn = qp->qpn;
-	to->type = qp->type;
-	to->sq_order = (uint8_t)qp->req.sq.order;
-	to->rq_order = (uint8_t)qp->rcv.rq.order;
-	to->attr = qp->attr;
-	save_receive(qp, to);
-	save_path(qp, to);
+	record_members(qp, to);
+	record_receive(qp, to);
+	record_cold(qp, to);
 	save_times(tp, qp, to);
-	at = save_wqes(qp, to, to + 1);
-	at = save_results(qp, to, at);
-	at = save_reads(qp, to, at);
-	save_sges(qp, to, at);
+	record_parts(qp, to, save_wqes(qp, to, to + 1));
 	record_seal(to, RECORD_QP, QP_RECORD_VERSION, bytes);
 	return 0;
 }

@@ -8,6 +8,8 @@
 #include "transport/record/record_priv.h"
 
 /* ---- CQs ---- */
+static_assert((int)CQ_RECORD_HELD == (int)TP_TOUCHED && (int)CQ_RECORD_HELD_SOLICITED == (int)TP_TOUCHED_SOLICITED, "what a CQ's record says is held");
+
 void
 cq_save(struct transport *const *tps, uint32_t nb, const struct cq *cq, struct cq_record *to)
 {
@@ -22,8 +24,10 @@ cq_save(struct transport *const *tps, uint32_t nb, const struct cq *cq, struct c
 	to->order = (uint8_t)cq->rings[prod & 1].ring.order;
 	to->overrun = atomic_load(&cq->overrun);
 	to->multi = cq->multi;
-	for (uint32_t i = 0; i < nb; i++)
+	for (uint32_t i = 0; i < nb; i++) {
+		UROCE_ASSERT(tps[i]->nb_untold == 0);
 		to->held |= cq_held(tps[i], cq);
+	}
 	record_seal(to, RECORD_CQ, CQ_RECORD_VERSION, sizeof(*to));
 }
 
@@ -111,15 +115,17 @@ int
 srq_restore(struct transport *tp, const struct srq_record *r, uint32_t room, const struct srq_params *p, struct srq **out, const char **why)
 {
 	const char *wrong = srq_check(tp, r, room, p);
+	struct srq_params as;
 	int rc;
 
 	if (wrong != NULL)
 		return refused(why, wrong, EINVAL);
-	rc = srq_create(tp, p, out);
+	as = *p;
+	as.ring.counter = r->counter;
+	as.limit = r->limit;
+	rc = srq_create(tp, &as, out);
 	if (rc != 0)
 		return refused(why, rc == EINVAL ? "srqn: an XRC SRQ has a number and a CQ" : "size: there is no memory for another SRQ", rc);
-	(*out)->ring.counter = r->counter;
-	(*out)->limit = r->limit;
 	shared_store(&(*out)->shared->head, r->counter);
 	return 0;
 }

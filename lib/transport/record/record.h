@@ -24,7 +24,7 @@
 #include "base/record.h"
 #include "transport/transport.h"
 
-enum { TRANSPORT_RECORD_VERSION = 1, CQ_RECORD_VERSION = 1, SRQ_RECORD_VERSION = 1, QP_RECORD_VERSION = 2, AH_RECORD_VERSION = 1 };
+enum { TRANSPORT_RECORD_VERSION = 1, CQ_RECORD_VERSION = 1, SRQ_RECORD_VERSION = 1, QP_RECORD_VERSION = 3, AH_RECORD_VERSION = 1 };
 
 /* ---- QPs ---- */
 /** The addresses of a path, struct wire_addr. */
@@ -58,6 +58,17 @@ struct qp_record_sge {
 	uint32_t length, lkey;
 };
 
+/** The result of an atomic that was executed in a turn that didn't count. Its request will come again. */
+struct qp_record_kept {
+	uint64_t value;
+	uint32_t psn, reserved;
+};
+/** What else was done in a turn that didn't count, and isn't done again: qp_record.kept. */
+enum {
+	QP_KEPT_PLACED = 1, /**< bytes of WRITEs, ATOMIC_WRITEs and invalidations of all packets before placed_to */
+	QP_KEPT_LOCAL = 2,  /**< binds and local invalidations of all WQEs before local_to */
+};
+
 /*
  * The members that are copied as they are: name, where they are in struct qp. Each has its check in qp_check.c.
  */
@@ -80,12 +91,12 @@ struct qp_record_sge {
 	X(reply, resp.reply) X(syndrome, resp.syndrome) X(res_max, resp.res_max) X(res_head, resp.res_head) X(res_limit, resp.res_limit) \
 	X(mtu_shift, path.mtu_shift) X(mig, path.mig) X(why, diag.why)
 #define QP_RECORD_BOOL(X) \
-	X(sqd_event, sqd_event) X(credits, req.credits) X(out_of_credits, req.out_of_credits) X(sack_peer, req.sack_peer) \
+	X(sqd_event, req.sqd_event) X(credits, req.credits) X(out_of_credits, req.out_of_credits) X(sack_peer, req.sack_peer) \
 	X(rnr_wait, loss.rnr_wait) X(restarted, loss.restarted) X(sack_on, rcv.sack_on) X(comm_est, rcv.comm_est) \
 	X(last_wqe_event, rcv.last_wqe_event) X(recv_valid, rcv.rwqe.valid) X(loopback, path.loopback) X(alt_loaded, path.alt_loaded) \
 	X(migrated, path.migrated) X(mig_err_event, path.mig_err_event)
 
-/** The fixed part. Behind it come wqes, results, READs and SGEs, as many as it says, in this order. */
+/** The fixed part. Behind it come wqes, results, READs, SGEs and what is kept, as many as it says, in this order. */
 struct qp_record {
 	struct record_head head;
 #define RECORD_MEMBER(name, member) uint64_t name;
@@ -98,7 +109,8 @@ struct qp_record {
 	QP_RECORD_U32(RECORD_MEMBER)
 #undef RECORD_MEMBER
 	uint32_t qpn, srqn;           /**< srqn: XRC_RECV: the SRQ of the last request; 0: none */
-	uint32_t nb_wqes, nb_res, nb_reads, nb_sges;
+	uint32_t nb_wqes, nb_res, nb_reads, nb_sges, nb_kept;
+	uint32_t placed_to, local_to; /**< if kept says so: a PSN, a counter of the SQ */
 	struct uroce_qp_attr attr;
 	struct record_addr addr, alt; /**< if has_path, alt_loaded */
 	uint16_t alt_port, alt_pkey;
@@ -110,11 +122,13 @@ struct qp_record {
 	QP_RECORD_U8(RECORD_MEMBER)
 	QP_RECORD_BOOL(RECORD_MEMBER)
 #undef RECORD_MEMBER
-	uint8_t reserved[3];          /**< 0 */
+	uint8_t kept;                 /**< QP_KEPT_* */
+	uint8_t reserved[6];          /**< 0 */
 };
 static_assert(sizeof(struct record_addr) == 56 && sizeof(struct qp_record_wqe) == 32 && sizeof(struct qp_record_res) == 16 &&
-	      sizeof(struct qp_record_read) == 32 && sizeof(struct qp_record_sge) == 16, "format");
-static_assert(sizeof(struct uroce_qp_attr) == 132 && sizeof(struct qp_record) == 552, "format");
+	      sizeof(struct qp_record_read) == 32 && sizeof(struct qp_record_sge) == 16 &&
+	      sizeof(struct qp_record_kept) == 16, "format");
+static_assert(sizeof(struct uroce_qp_attr) == 132 && sizeof(struct qp_record) == 568, "format");
 
 /** [engine stopped] @return the size of the record that qp_save() would write now. */
 uint32_t qp_record_bytes(const struct qp *qp);
@@ -134,6 +148,8 @@ int qp_restore(struct transport *tp, const struct qp_record *r, uint32_t room, c
 	       const char **why);
 
 /* ---- CQs and SRQs ---- */
+/** cq_record.held. */
+enum { CQ_RECORD_HELD = 1, CQ_RECORD_HELD_SOLICITED = 2 };
 struct cq_record {
 	struct record_head head;
 	uint32_t prod, cons;        /**< counters: the next CQE, what the client had polled */
@@ -141,7 +157,7 @@ struct cq_record {
 	uint32_t moderation;
 	uint32_t owed;              /**< events for which the channel had no room */
 	uint8_t order, overrun, multi;
-	uint8_t held;               /**< an event that moderation holds back: TP_TOUCHED_* */
+	uint8_t held;               /**< an event that moderation holds back: CQ_RECORD_HELD* */
 };
 static_assert(sizeof(struct cq_record) == 40, "format");
 /** [engines stopped] @param tps  All transports whose QPs use it. */

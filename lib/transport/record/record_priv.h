@@ -15,6 +15,7 @@ struct qp_record_parts {
 	const struct qp_record_res *res;
 	const struct qp_record_read *reads;
 	const struct qp_record_sge *sges;
+	const struct qp_record_kept *kept;
 };
 
 /**
@@ -25,6 +26,13 @@ struct qp_record_parts {
 const char *qp_record_check(const struct transport *tp, const struct qp_record *r, uint32_t room, const struct qp_params *p,
 			    struct qp_record_parts *parts);
 
+/**
+ * Get a record that this version reads.
+ * @param made  Gets what is to be freed afterwards, or NULL.
+ * @return @p r, or the same as this version writes it, if the version before has written it; NULL: no memory.
+ */
+const struct qp_record *qp_record_renew(const struct qp_record *r, uint32_t room, void **made);
+
 /** @return whether responses of result @p i are still to be built from memory. */
 static inline bool
 read_pending(const struct qp *qp, uint32_t i)
@@ -33,6 +41,38 @@ read_pending(const struct qp *qp, uint32_t i)
 
 	return (qp->resp.pending >> i & 1) != 0 && !r->atomic && !r->placed;
 }
+
+/* ---- qp_save.c: parts of a record, for journals too ---- */
+/** @return a WQE in flight as a record has it. */
+static inline struct qp_record_wqe
+record_wqe(const struct tp_swqe *w)
+{
+	return (struct qp_record_wqe){ .wr_id = w->wr_id, .first_psn = w->first_psn, .last_psn = w->last_psn, .length = w->length, .recvs = w->recvs,
+				       .opcode = w->opcode, .flags = w->flags, .nb_sge = w->nb_sge, .status = w->status, .verr = w->verr };
+}
+
+/** Write what seldom changes: attributes, path and alternate path. */
+void record_cold(const struct qp *qp, struct qp_record *r);
+/** Write the members that are copied as they are, and the numbers that say which QP it is. */
+static inline void
+record_members(const struct qp *qp, struct qp_record *to)
+{
+#define SAVE(name, member) to->name = qp->member;
+	QP_RECORD_U64(SAVE)
+	QP_RECORD_U32(SAVE)
+	QP_RECORD_U16(SAVE)
+	QP_RECORD_U8(SAVE)
+	QP_RECORD_BOOL(SAVE)
+#undef SAVE
+	to->qpn = qp->qpn;
+	to->type = qp->type;
+	to->sq_order = (uint8_t)qp->req.sq.order;
+	to->rq_order = (uint8_t)qp->rcv.rq.order;
+}
+/** Write which receive is being filled. */
+void record_receive(const struct qp *qp, struct qp_record *r);
+/** Write results, READs, SGEs and what is kept to @p at, and how many to @p r. @return the end. */
+void *record_parts(const struct qp *qp, struct qp_record *r, void *at);
 
 /* ---- ah.c: addresses of a path ---- */
 struct record_addr record_addr_of(const struct wire_addr *a);

@@ -16,7 +16,7 @@ complete_head(struct transport *tp, struct qp *qp)
 {
 	const struct tp_swqe *w = qp_inflight(qp, qp->req.sq_tail);
 
-	if ((w->flags & UROCE_SEND_SIGNALED) || qp->sig_all)
+	if ((w->flags & UROCE_SEND_SIGNALED) || qp->req.sig_all)
 		complete_push_cqe(tp, qp, UROCE_WC_SUCCESS, TP_VERR_NONE);
 	qp->req.recvs_done = w->recvs;
 	qp->req.sq_tail++;

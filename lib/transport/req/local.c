@@ -7,6 +7,7 @@
  * is stricter than required; it makes sure that no retransmission goes back behind a bind, so none is executed twice.
  * WQEs posted behind them start when they are done.
  */
+#include "transport/core/journal_priv.h"
 #include "transport/req/complete_priv.h"
 
 /* Read the operands once: what was checked is what is bound, whatever the client writes meanwhile. */
@@ -40,11 +41,12 @@ execute(struct transport *tp, struct qp *qp, const struct tp_swqe *w, const stru
 bool
 complete_local(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 {
-	if (!execute(tp, qp, w, ring_slot(&qp->req.sq, qp->req.sq_cur))) {
+	if (!journal_local_before(qp, qp->req.sq_cur) && !execute(tp, qp, w, ring_slot(&qp->req.sq, qp->req.sq_cur))) {
 		tp->counters.req_mw_errors++;
 		wqe_error(w, UROCE_WC_MW_BIND_ERR, TP_VERR_MW);
 		return false;
 	}
+	journal_note_local(qp, qp->req.sq_cur);
 	qp->req.sq_cur++;
 	complete_head(tp, qp);
 	return true;

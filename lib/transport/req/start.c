@@ -21,6 +21,7 @@ requester_reset(struct qp *qp)
 		.sq_cur = r->sq.counter,
 		.max_inline = r->max_inline,
 		.max_send_sge = r->max_send_sge,
+		.sig_all = r->sig_all,
 		.sack_nonce = (r->sack_nonce + 1) & SACK_NONCE_MASK,
 		.cc = r->cc,
 	};
@@ -48,6 +49,7 @@ requester_start(struct qp *qp, uint32_t psn)
 		.max_inline = r->max_inline,
 		.max_send_sge = r->max_send_sge,
 		.max_rd = r->max_rd,
+		.sig_all = r->sig_all,
 		.sack_nonce = r->sack_nonce,
 		.cc = r->cc,
 	};

@@ -5,6 +5,7 @@
  */
 #include "base/mark.h"
 #include "transport/core/copy_priv.h"
+#include "transport/core/journal_place_priv.h"
 #include "transport/resp/resp_priv.h"
 
 /* Take over the RETH of the first packet. @return false: its length is impossible. */
@@ -47,7 +48,7 @@ write_place(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		MARK_IF(!(p->op->flags & WIRE_F_START), "the key of a WRITE goes between two of its packets");
 		return WIRE_NAK_REM_ACCESS;
 	}
-	rc = copy_place(tp, qp, mr, va, p->payload, p->payload_bytes);
+	rc = journal_place(tp, qp, p->bth.psn, mr, va, p->payload, p->payload_bytes);
 	if (unlikely(rc != 0))
 		return rc == COPY_LATER ? COPY_LATER : WIRE_NAK_REM_ACCESS;
 	qp->rcv.va += p->payload_bytes;

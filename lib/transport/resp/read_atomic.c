@@ -5,6 +5,7 @@
  */
 #include "base/mark.h"
 #include "transport/core/copy_priv.h"
+#include "transport/core/journal_place_priv.h"
 #include "transport/core/sched_priv.h"
 #include "transport/core/share_priv.h"
 #include "transport/resp/resp_priv.h"
@@ -188,8 +189,12 @@ responder_atomic(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	}
 	if (qp->access & UROCE_ACCESS_REMOTE_ATOMIC)
 		mr = key_opens(tp, qp, rkey, UROCE_ACCESS_REMOTE_ATOMIC, &va, sizeof(uint64_t));
-	rc = mr == NULL ? EFAULT :
-			  copy_atomic(tp, qp, mr, va, swap ? MR_CMP_SWAP : MR_FETCH_ADD, swap ? compare : swap_add, swap_add, &old);
+	if (mr == NULL)
+		rc = EFAULT;
+	else if (likely(qp->journal == NULL))
+		rc = copy_atomic(tp, qp, mr, va, swap ? MR_CMP_SWAP : MR_FETCH_ADD, swap ? compare : swap_add, swap_add, &old);
+	else
+		rc = journal_atomic(tp, qp, p->bth.psn, mr, va, swap ? MR_CMP_SWAP : MR_FETCH_ADD, swap ? compare : swap_add, swap_add, &old);
 	if (unlikely(rc == COPY_LATER)) {
 		tp->counters.rx_atomic_requests--;
 		return;
@@ -226,7 +231,7 @@ responder_atomic_write(struct transport *tp, struct qp *qp, const struct wire_pk
 	}
 	if (qp->access & UROCE_ACCESS_REMOTE_WRITE)
 		mr = key_opens(tp, qp, rkey, UROCE_ACCESS_REMOTE_WRITE, &va, sizeof(uint64_t));
-	rc = mr == NULL ? EFAULT : copy_place(tp, qp, mr, va, p->payload, sizeof(uint64_t));
+	rc = mr == NULL ? EFAULT : journal_place(tp, qp, p->bth.psn, mr, va, p->payload, sizeof(uint64_t));
 	if (unlikely(rc == COPY_LATER)) {
 		tp->counters.rx_write_requests--;
 		return;

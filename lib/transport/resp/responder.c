@@ -5,6 +5,7 @@
  */
 #include "base/mark.h"
 #include "transport/core/copy_priv.h"
+#include "transport/core/journal_priv.h"
 #include "transport/core/qp_error_priv.h"
 #include "transport/core/reorder_priv.h"
 #include "transport/core/sched_priv.h"
@@ -89,7 +90,9 @@ reads_answered(struct transport *tp, struct qp *qp)
 static bool
 invalidated(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
-	if (likely(mw_invalidate(tp->c.sh.mrs, wire_get32(p->bthp + p->op->off_ieth), qp->pd, qp->qpn))) {
+	if (likely(journal_was_placed(qp, p->bth.psn) ||
+		   mw_invalidate(tp->c.sh.mrs, wire_get32(p->bthp + p->op->off_ieth), qp->pd, qp->qpn))) {
+		journal_note_placed(qp, p->bth.psn);
 		tp->counters.rx_invalidate_requests++;
 		return true;
 	}

@@ -25,7 +25,7 @@ ud_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	uint8_t grh[WIRE_GRH_BYTES], status, verr = TP_VERR_NONE;
 
-	if (wire_get32(p->bthp + p->op->off_deth) != qp->qkey) {
+	if (wire_get32(p->bthp + p->op->off_deth) != qp->rcv.qkey) {
 		count_bad_qkey(tp, qp->path.port);
 		return;
 	}

@@ -30,6 +30,7 @@
 enum { WIRE_PACKETS = 1024 };
 
 unsigned int daemon_engines = 1;
+const struct checkpoint_host *daemon_checkpoint;
 static struct rte_ring *to_daemon, *from_daemon;
 static struct uroce *stack;
 static struct sigaction sigbus_action;
@@ -126,6 +127,7 @@ daemon_start(const char *program, uint32_t max_sessions, uint32_t max_qp)
 				     sessions_set,
 				     qp_set };
 	const struct uroce_params p = { .sets = sets, .nb_sets = sizeof(sets) / sizeof(sets[0]), .nb_engines = daemon_engines, .serve = true };
+	const struct stack_host host = { .checkpoint = daemon_checkpoint };
 
 	signal(SIGPIPE, SIG_IGN);
 	start_eal(program);
@@ -133,7 +135,7 @@ daemon_start(const char *program, uint32_t max_sessions, uint32_t max_qp)
 	snprintf(socket_set, sizeof(socket_set), "daemon.socket=/tmp/uroce-test-%d.sock", (int)getpid());
 	snprintf(sessions_set, sizeof(sessions_set), "daemon.max_sessions=%u", max_sessions);
 	snprintf(qp_set, sizeof(qp_set), "daemon.max_qp=%u", max_qp);
-	stack = uroce_create(&p, err);
+	stack = stack_create_on(&p, NULL, -1, &host, err);
 	if (stack == NULL)
 		fail_msg("%s", err);
 	sigaction(SIGBUS, NULL, &sigbus_action);
@@ -175,6 +177,14 @@ daemon_hold(void)
 		control_turn(stack->control, 1);
 	stop_engines();
 	control_turn(stack->control, 0);
+	return stack;
+}
+
+struct uroce *
+daemon_kill(void)
+{
+	uroce_control_stop(stack);
+	stop_engines();
 	return stack;
 }
 

@@ -23,6 +23,9 @@ struct daemon_counts {
 enum { DAEMON_ENGINES_MOST = 2 };
 /** Engines of the daemon; to be set before it is started. */
 extern unsigned int daemon_engines;
+struct checkpoint_host;
+/** Who keeps what outlives the daemon, NULL: nobody; to be set before it is started. */
+extern const struct checkpoint_host *daemon_checkpoint;
 
 struct CMUnitTest;
 /**
@@ -45,6 +48,8 @@ void daemon_wait_engines(void);
 /** Stop serving and running the engine, as a daemon does that hands its programs to another one; and go on. */
 struct uroce *daemon_hold(void);
 void daemon_go_on(void);
+/** Stop everything where it is, as if it had been killed. daemon_go_on() brings it back. */
+struct uroce *daemon_kill(void);
 /** Move a QP to another engine. @return as control_move_qp(). */
 int daemon_move(uint32_t qpn, unsigned int engine, struct control_moved *moved);
 struct daemon_counts daemon_counts(void);

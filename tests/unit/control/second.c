@@ -23,6 +23,7 @@ enum { WIRE = 64 };
 
 static struct rte_ring *wire;
 struct uroce *second;
+uint64_t second_crashed_ns;
 
 struct uroce *
 second_make(struct stream_in *in)
@@ -34,7 +35,7 @@ second_make(struct stream_in *in)
 	const struct uroce_params p = { .sets = sets, .nb_sets = sizeof(sets) / sizeof(sets[0]), .nb_engines = daemon_engines,
 					.serve = true };
 	struct rte_ring *queues[2];
-	const struct stack_host host = { .resumes = true, .resume = in };
+	const struct stack_host host = { .resumes = true, .resume = in, .crashed_ns = second_crashed_ns };
 	struct uroced_config *conf = calloc(1, sizeof(*conf));
 	struct uroce *u;
 

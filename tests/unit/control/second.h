@@ -11,6 +11,8 @@
 
 /** The second daemon, while there is one: the caller of second_make() sets it. */
 extern struct uroce *second;
+/** When the first one "crashed", stack_host.crashed_ns; 0: it didn't. */
+extern uint64_t second_crashed_ns;
 
 /** Make it. @param in  What it goes on with; NULL: nothing yet. */
 struct uroce *second_make(struct stream_in *in);

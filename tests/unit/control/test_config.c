@@ -88,6 +88,7 @@ static const struct {
 } bad_values[] = {
 	{ "daemon", "socket", "uroced.sock", "absolute path" },
 	{ "daemon", "socket", "/12345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345", "96" },
+	{ "daemon", "survive_crash", "3601", "0 to 3600" },
 	{ "daemon", "socket_mode", "0778", "octal" },
 	{ "daemon", "socket_mode", "01000", "octal" },
 	{ "daemon", "socket_mode", "-1", "octal" },

@@ -414,6 +414,52 @@ a_mapping_that_changes_gives_no_right(void **state)
 	assert_true(daemon_wait_empty());
 }
 
+void __wrap_closer_close(int fd, uid_t uid);
+void __real_closer_close(int fd, uid_t uid);
+static _Atomic unsigned int left_to_closer;
+
+void
+__wrap_closer_close(int fd, uid_t uid)
+{
+	left_to_closer++;
+	__real_closer_close(fd, uid);
+}
+
+/* Or many that end at the same moment would keep their user from beginning another one. */
+static void
+only_descriptors_that_may_close_slowly_are_left_to_others(void **state)
+{
+	int mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC), proc = open("/proc", O_PATH | O_CLOEXEC), other = memfd_create("other", MFD_CLOEXEC);
+	int mounts = open("/proc/self/mounts", O_RDONLY | O_CLOEXEC);
+	struct peer p;
+
+	assert_true(daemon_wait_empty());
+	left_to_closer = 0;
+	for (unsigned int i = 0; i < 3; i++) {
+		peer_open(&p);
+		peer_close(&p);
+		assert_true(daemon_wait_empty());
+	}
+	assert_int_equal(hello_with(mem, proc), 0);
+	assert_true(daemon_wait_empty());
+	assert_int_equal(left_to_closer, 0);
+	/* The second one isn't looked at where the first says enough. */
+	assert_int_equal(hello_with(mem, other), 0);
+	assert_true(daemon_wait_empty());
+	assert_int_equal(left_to_closer, 1);
+	/* In the same procfs, but with its last descriptor a mount namespace may end. */
+	assert_int_equal(hello_with(mem, mounts), 0);
+	assert_true(daemon_wait_empty());
+	assert_int_equal(left_to_closer, 2);
+	assert_int_equal(hello_with(other, proc), EINVAL);
+	assert_true(daemon_wait_empty());
+	assert_int_equal(left_to_closer, 4);
+	close(mounts);
+	close(mem);
+	close(proc);
+	close(other);
+}
+
 static void
 a_descriptor_that_closes_slowly_keeps_nobody_waiting(void **state)
 {
@@ -583,6 +629,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(a_mapping_that_changes_gives_no_right),
 		cmocka_unit_test(a_program_cant_make_its_doorbell_block_the_daemon),
 		cmocka_unit_test(a_lease_on_shared_memory_keeps_nobody_waiting),
+		cmocka_unit_test(only_descriptors_that_may_close_slowly_are_left_to_others),
 		cmocka_unit_test(a_descriptor_that_closes_slowly_keeps_nobody_waiting),
 		cmocka_unit_test(too_many_slow_descriptors_keep_nobody_waiting),
 		cmocka_unit_test(slow_descriptors_in_requests_never_read_keep_nobody_waiting),

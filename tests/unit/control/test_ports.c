@@ -2,6 +2,7 @@
 /* What a driver reports about a port reaches its programs, and the port goes on with its QPs. The driver's part is the test's. */
 #include <errno.h>
 #include <poll.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include <rte_alarm.h>
+#include <rte_dev.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 
@@ -28,6 +31,16 @@ static void
 report(enum rte_eth_event_type type)
 {
 	rte_eth_dev_callback_process(rte_eth_dev_allocated(daemon_control()->s.ports[0]->conf.ethdev), type, NULL);
+}
+
+/** The kernel wants the device: what vfio's request for it becomes in EAL. */
+static void
+ask_for_device(void)
+{
+	struct rte_eth_dev_info info;
+
+	assert_int_equal(rte_eth_dev_info_get(daemon_control()->s.ports[0]->port_id, &info), 0);
+	rte_dev_event_callback_process(rte_dev_name(info.device), RTE_DEV_EVENT_REMOVE);
 }
 
 /** @return the next event of the program; 0: none. */
@@ -154,6 +167,18 @@ try_open(void)
 }
 
 static void
+what_happens_to_another_device_is_nothing_to_a_port(void **state)
+{
+	struct rte_eth_dev_info info;
+
+	assert_int_equal(rte_eth_dev_info_get(daemon_control()->s.ports[0]->port_id, &info), 0);
+	rte_dev_event_callback_process("0000:07:00.0", RTE_DEV_EVENT_REMOVE);
+	rte_dev_event_callback_process(rte_dev_name(info.device), RTE_DEV_EVENT_ADD);
+	assert_int_equal(next_event(NOTHING_MS), 0);
+	assert_true(answers(EVENT_MS));
+}
+
+static void
 a_removed_device_is_fatal_and_left_alone(void **state)
 {
 	struct ctl_req q = peer_req(CTL_AH_CREATE);
@@ -173,6 +198,28 @@ a_removed_device_is_fatal_and_left_alone(void **state)
 }
 
 static void
+post(void *sem)
+{
+	sem_post(sem);
+}
+
+/** Waits until the device that went is closed and has left its bus: then its name can be had again. */
+static void
+wait_removed(void)
+{
+	sem_t turn;
+
+	while (rte_eth_dev_allocated("net_ring_wire") != NULL)
+		usleep(1000);
+	/* Its bus forgets it later, in the same callback of EAL's interrupt thread. What is called after that one finds it gone. */
+	assert_int_equal(sem_init(&turn, 0, 0), 0);
+	assert_int_equal(rte_eal_alarm_set(1, post, &turn), 0);
+	while (sem_wait(&turn) != 0)
+		;
+	sem_destroy(&turn);
+}
+
+static void
 the_same_device_that_comes_back_is_used_again(void **state)
 {
 	struct peer old = program;
@@ -181,9 +228,7 @@ the_same_device_that_comes_back_is_used_again(void **state)
 	char text[GID_TEXT_BYTES];
 
 	for (unsigned int i = 0; i < CYCLES; i++) {
-		/* The one that went is closed and its device removed: the same name can be had again. */
-		while (rte_eth_dev_allocated("net_ring_wire") != NULL)
-			usleep(1000);
+		wait_removed();
 		daemon_wire_again();
 		assert_true(wait_state(PORT_UP));
 		peer_open(&program);
@@ -203,7 +248,11 @@ the_same_device_that_comes_back_is_used_again(void **state)
 			peer_close(&program);
 			program = now;
 		}
-		report(RTE_ETH_EVENT_INTR_RMV);
+		/* Drivers report it, or the device's bus. */
+		if (i % 2 == 0)
+			ask_for_device();
+		else
+			report(RTE_ETH_EVENT_INTR_RMV);
 		assert_int_equal(next_event(EVENT_MS), UROCE_EVENT_PORT_ERR);
 		assert_int_equal(next_event(EVENT_MS), UROCE_EVENT_DEVICE_FATAL);
 		peer_close(&program);
@@ -213,8 +262,7 @@ the_same_device_that_comes_back_is_used_again(void **state)
 	}
 	assert_int_equal(daemon_counts().fds, before.fds);
 	assert_int_equal(daemon_counts().qps, before.qps);
-	while (rte_eth_dev_allocated("net_ring_wire") != NULL)
-		usleep(1000);
+	wait_removed();
 	daemon_wire_again();
 	assert_true(wait_state(PORT_UP));
 	daemon_assert_well();
@@ -227,6 +275,7 @@ main(void)
 		cmocka_unit_test(a_device_that_asks_for_a_reset_is_restarted_and_its_qps_stay),
 		cmocka_unit_test(a_device_that_recovers_is_not_touched_meanwhile),
 		cmocka_unit_test(a_link_that_goes_and_comes_is_told),
+		cmocka_unit_test(what_happens_to_another_device_is_nothing_to_a_port),
 		cmocka_unit_test(a_removed_device_is_fatal_and_left_alone),
 		cmocka_unit_test(the_same_device_that_comes_back_is_used_again),
 	};

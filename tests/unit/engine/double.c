@@ -177,6 +177,20 @@ transport_called(struct transport *tp, uint64_t now_ns)
 	__atomic_fetch_add(&rec.called, 1, __ATOMIC_RELEASE);
 }
 
+bool
+transport_untold(const struct transport *tp)
+{
+	return rec.untold != 0;
+}
+
+void
+transport_tell(struct transport *tp)
+{
+	rec.told_runs = rec.runs;
+	__atomic_fetch_add(&rec.told, rec.untold, __ATOMIC_RELEASE);
+	rec.untold = 0;
+}
+
 uint32_t
 transport_copies(const struct transport *tp)
 {

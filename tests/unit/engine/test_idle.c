@@ -2,6 +2,7 @@
 /** @file What an engine without work does to its core, and that it is back in time. */
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -109,24 +110,74 @@ due_timer_keeps_it_awake(void **state)
 	rig_down(&r, 1);
 }
 
+/** An engine with a port on which nothing arrives. @return the ethdev. */
+static uint16_t
+rig_up_with_port(struct rig *r, const char *name)
+{
+	uint16_t port_id = (uint16_t)rte_eth_from_ring(rte_ring_create(name, 64, SOCKET_ID_ANY, 0));
+	const struct rte_eth_conf conf = { 0 };
+
+	rig_up(r, 1, ENGINE_IDLE_ADAPTIVE, 1, &port_id);
+	assert_int_equal(rte_eth_dev_configure(port_id, 1, 1, &conf), 0);
+	assert_int_equal(rte_eth_rx_queue_setup(port_id, 0, 64, SOCKET_ID_ANY, NULL, r->sh.pool), 0);
+	assert_int_equal(rte_eth_tx_queue_setup(port_id, 0, 64, SOCKET_ID_ANY, NULL), 0);
+	assert_int_equal(rte_eth_dev_start(port_id), 0);
+	return port_id;
+}
+
+/** @return how often the engine sleeps in a tenth of a second. */
+static uint64_t
+sleeps_in_tenth(const struct rig *r)
+{
+	uint64_t sleeps = engine_stats(r->e)->sleeps;
+
+	nap_us(100000);
+	return engine_stats(r->e)->sleeps - sleeps;
+}
+
+/** A port that can't wake anybody must be looked at, but rarely if no program uses it. */
+static void
+naps_are_longer_without_programs(void **state)
+{
+	const uint64_t most = 100000000 / ENGINE_SLEEP_UNUSED_NS;
+	struct ring_db *db = aligned_alloc(64, sizeof(*db));
+	int kick_fd = eventfd(0, EFD_CLOEXEC);
+	struct engine_session *s;
+	struct runner run;
+	uint16_t port_id;
+	struct rig r;
+
+	memset(db, 0, sizeof(*db));
+	port_id = rig_up_with_port(&r, "unused");
+	run_begin(&run, r.e);
+	nap_us(100000);
+	assert_in_range(sleeps_in_tenth(&r), 1, most);
+	s = engine_session_add(r.e, db, 1, &kick_fd, false);
+	assert_non_null(s);
+	/* With naps as long as before this would take twenty seconds, and the wait ends after ten. */
+	assert_true(wait_for(&engine_stats(r.e)->sleeps, engine_stats(r.e)->sleeps + 4000));
+	engine_session_remove(r.e, s);
+	nap_us(100000);
+	assert_in_range(sleeps_in_tenth(&r), 1, most);
+	run_end(&run);
+	assert_int_equal(rte_eth_dev_stop(port_id), 0);
+	rig_down(&r, 1);
+	close(kick_fd);
+	free(db);
+}
+
 /** A port whose device says that it has RX interrupts. They come when the test says so. */
 static void
 interrupts_are_relied_on_once_one_has_come(void **state)
 {
-	struct rte_ring *ring = rte_ring_create("idle", 64, SOCKET_ID_ANY, 0);
-	uint16_t port_id = (uint16_t)rte_eth_from_ring(ring);
 	struct net_wake wake = { .arms = true, .fds = { eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC) } };
-	const struct rte_eth_conf conf = { 0 };
 	const uint64_t one = 1;
 	struct runner run;
+	uint16_t port_id;
 	uint64_t sleeps;
 	struct rig r;
 
-	rig_up(&r, 1, ENGINE_IDLE_ADAPTIVE, 1, &port_id);
-	assert_int_equal(rte_eth_dev_configure(port_id, 1, 1, &conf), 0);
-	assert_int_equal(rte_eth_rx_queue_setup(port_id, 0, 64, SOCKET_ID_ANY, NULL, r.sh.pool), 0);
-	assert_int_equal(rte_eth_tx_queue_setup(port_id, 0, 64, SOCKET_ID_ANY, NULL), 0);
-	assert_int_equal(rte_eth_dev_start(port_id), 0);
+	port_id = rig_up_with_port(&r, "idle");
 	r.port[0].wake = &wake;
 	run_begin(&run, r.e);
 	/* The engine looks for the descriptor. */
@@ -135,7 +186,7 @@ interrupts_are_relied_on_once_one_has_come(void **state)
 	for (int i = 0; i < 2; i++) {
 		/* It naps, and looks. */
 		sleeps = engine_stats(r.e)->sleeps;
-		assert_true(wait_for(&engine_stats(r.e)->sleeps, sleeps + 100));
+		assert_true(wait_for(&engine_stats(r.e)->sleeps, sleeps + 20));
 		assert_int_equal(write(wake.fds[0], &one, sizeof(one)), sizeof(one));
 		nap_us(50000);
 		sleeps = engine_stats(r.e)->sleeps;
@@ -208,6 +259,7 @@ main(void)
 		cmocka_unit_test(adaptive_sleeps_until_it_is_kicked),
 		cmocka_unit_test(adaptive_stays_awake_while_there_is_work),
 		cmocka_unit_test(due_timer_keeps_it_awake),
+		cmocka_unit_test(naps_are_longer_without_programs),
 		cmocka_unit_test(interrupts_are_relied_on_once_one_has_come),
 		cmocka_unit_test(clock_goes_on_and_never_back),
 		cmocka_unit_test(cycles_are_counted_as_busy_or_idle),

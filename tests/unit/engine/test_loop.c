@@ -194,6 +194,92 @@ calls_are_served_asleep_or_awake(void **state)
 	down();
 }
 
+static uint64_t raised, raised_runs;
+
+/** transport_run(): raises a completion event for each doorbell of the first program. */
+static void
+raise_event(void *arg, uint64_t now_ns)
+{
+	if (programs[0].qp.rung == raised)
+		return;
+	raised = programs[0].qp.rung;
+	rec.untold++;
+	raised_runs = rec.runs;
+}
+
+static void
+an_engine_raises_events_at_the_end_of_its_turn(void **state)
+{
+	rig_up(rig, 1, ENGINE_IDLE_ADAPTIVE, 0, NULL);
+	rec.on_run = raise_event;
+	programs[0].qp.rung = raised + 1;
+	engine_turn(rig[0].e);
+	assert_int_equal(rec.told, 1);
+	assert_int_equal(rec.untold, 0);
+	rec.told = 0;
+	rig_down(rig, 1);
+}
+
+/** @return turns that the engines had after the one in which an event was raised until it was told. */
+static uint64_t
+turns_until_told(void)
+{
+	uint64_t told = __atomic_load_n(&rec.told, __ATOMIC_ACQUIRE);
+
+	if (ring_db_ring(programs[0].db, 0))
+		kick(&programs[0]);
+	assert_true(wait_for(&rec.told, told + 1));
+	return rec.told_runs - raised_runs;
+}
+
+/* The acknowledgement of what a program is told of comes first: the other engine has a turn. */
+static void
+loops_raise_events_when_all_engines_had_a_turn(void **state)
+{
+	up(ENGINE_IDLE_ADAPTIVE);
+	raised = 0;
+	rec.on_run = raise_event;
+	for (unsigned int i = 0; i < 200; i++) {
+		assert_in_range(turns_until_told(), 1, 2 * 9);
+		/* Programs that pause let the loop sleep, or another of its threads take over. */
+		nap_us(i % 2 == 0 ? 0 : 200);
+	}
+	/* After a long sleep the first engine has another turn as well. */
+	for (unsigned int i = 0; i < 50; i++) {
+		nap_us(3000);
+		assert_in_range(turns_until_told(), 2, 2 * 9);
+	}
+	/* Work that never ends doesn't delay them for long. */
+	__atomic_store_n(&rec.work, 1, __ATOMIC_RELEASE);
+	for (unsigned int i = 0; i < 200; i++)
+		assert_in_range(turns_until_told(), 1, 2 * 3);
+	__atomic_store_n(&rec.work, 0, __ATOMIC_RELEASE);
+	down();
+}
+
+static void
+raise_always(void *arg, uint64_t now_ns)
+{
+	rec.untold++;
+}
+
+static void
+nothing_is_left_untold_when_an_engine_stops(void **state)
+{
+	uint64_t told;
+
+	up(ENGINE_IDLE_ADAPTIVE);
+	told = __atomic_load_n(&rec.told, __ATOMIC_ACQUIRE);
+	rec.on_run = raise_always;
+	__atomic_store_n(&rec.work, 1, __ATOMIC_RELEASE);
+	if (ring_db_ring(programs[0].db, 0))
+		kick(&programs[0]);
+	assert_true(wait_for(&rec.told, told + 1));
+	down();
+	assert_int_equal(rec.untold, 0);
+	__atomic_store_n(&rec.work, 0, __ATOMIC_RELEASE);
+}
+
 /* The other engine goes on, and the loop ends with the last one. */
 static void
 an_engine_that_stops_leaves_the_loop(void **state)
@@ -339,6 +425,9 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_doorbell_is_seen),
 		cmocka_unit_test(calls_are_served_asleep_or_awake),
+		cmocka_unit_test(an_engine_raises_events_at_the_end_of_its_turn),
+		cmocka_unit_test(loops_raise_events_when_all_engines_had_a_turn),
+		cmocka_unit_test(nothing_is_left_untold_when_an_engine_stops),
 		cmocka_unit_test(an_engine_that_stops_leaves_the_loop),
 		cmocka_unit_test(nobody_is_woken_when_nothing_happens),
 		cmocka_unit_test(programs_on_one_cpu_are_told_to_yield),

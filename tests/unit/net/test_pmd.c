@@ -137,12 +137,14 @@ mappings_of_memif_get_their_pages(void **state)
 }
 
 static void
-link_of_e1000_is_looked_at(void **state)
+link_of_nics_whose_interrupts_tell_nothing_is_looked_at(void **state)
 {
 	struct pmd_profile prof;
 	char err[256];
 
 	assert_int_equal(get("net_e1000_em", NULL, &prof, err), 0);
+	assert_true(prof.looks_at_link);
+	assert_int_equal(get("net_vmxnet3", NULL, &prof, err), 0);
 	assert_true(prof.looks_at_link);
 	assert_int_equal(get("net_e1000_igb", NULL, &prof, err), 0);
 	assert_false(prof.looks_at_link);
@@ -152,7 +154,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(link_of_e1000_is_looked_at),
+		cmocka_unit_test(link_of_nics_whose_interrupts_tell_nothing_is_looked_at),
 		cmocka_unit_test(roce_overhead_is_what_linux_reckons),
 		cmocka_unit_test(af_packet_default_frames_hold_mtu_1024_only),
 		cmocka_unit_test(af_packet_recommended_devargs_hold_mtu_4096),

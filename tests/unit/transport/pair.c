@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <rte_eal.h>
@@ -8,6 +9,7 @@
 
 #include "mem/job.h"
 #include "pair.h"
+#include "transport/journal/journal.h"
 
 enum { PAIR_MBUFS = 8191, PAIR_BURST = 32, PAIR_SETTLE_MAX = 1000000 };
 
@@ -114,35 +116,63 @@ host_copy(struct host *h, unsigned int n)
 	return done;
 }
 
-struct pair *
-pair_new_cc(const struct tp_port_config *port)
+struct transport *
+host_transport(struct host *h, const struct tp_port_config *port, const struct tp_limits *limits)
+{
+	struct transport_config c = { .nb_ports = 1, .event = on_event, .notify = on_completion, .copy = on_copy, .arg = h, .sh = h->sh, .limits = *limits,
+				      .journal_limits = { .qps = PAIR_QPS, .cqs = PAIR_QUEUES, .srqs = PAIR_QUEUES } };
+	struct transport *tp;
+
+	c.ports[0] = *port;
+	if (h->pair->journals) {
+		c.copy = NULL;
+		c.journal = mmap(NULL, journal_bytes(&c.journal_limits), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		assert_ptr_not_equal(c.journal, MAP_FAILED);
+		h->journal = c.journal;
+	}
+	tp = transport_create(&c);
+	assert_non_null(tp);
+	return tp;
+}
+
+static struct pair *
+make(const struct tp_port_config *port, const struct tp_limits *limits, bool journals)
 {
 	struct pair *p = calloc(1, sizeof(*p));
 
 	assert_non_null(p);
+	p->journals = journals;
 	p->now = 1000000;
 	p->mbufs_before = pair_mbufs_in_use();
 	for (unsigned int i = 0; i < 2; i++) {
 		struct host *h = &p->h[i];
-		struct transport_config c = { .nb_ports = 1, .event = on_event, .notify = on_completion, .copy = on_copy, .arg = h };
 
 		h->pair = p;
 		h->id = i;
 		h->sh.pool = pool;
 		h->sh.mrs = mr_table_create(64, NULL, 0);
-		h->sh.qps = qp_table_create(64, NULL, 0);
+		h->sh.qps = qp_table_create(PAIR_QPS, NULL, 0);
 		h->sh.ahs = ah_table_create(16, NULL);
 		h->sh.mcasts = mcast_table_create(NULL);
 		assert_non_null(h->sh.mrs);
 		assert_non_null(h->sh.qps);
 		assert_non_null(h->sh.ahs);
 		assert_non_null(h->sh.mcasts);
-		c.ports[0] = *port;
-		c.sh = h->sh;
-		h->tp = transport_create(&c);
-		assert_non_null(h->tp);
+		h->tp = host_transport(h, port, limits);
 	}
 	return p;
+}
+
+struct pair *
+pair_new_cc(const struct tp_port_config *port)
+{
+	return make(port, &(struct tp_limits){ 0 }, false);
+}
+
+struct pair *
+pair_new_journal(uint16_t items)
+{
+	return make(&(struct tp_port_config){ .features = TP_FEATURES_ALL }, &(struct tp_limits){ .journal_items = items }, true);
 }
 
 void
@@ -155,6 +185,8 @@ pair_free(struct pair *p)
 		ah_table_destroy(p->h[i].sh.ahs);
 		mcast_table_destroy(p->h[i].sh.mcasts);
 		mr_table_destroy(p->h[i].sh.mrs);
+		if (p->journals)
+			munmap(p->h[i].journal, journal_bytes(&(struct journal_limits){ .qps = PAIR_QPS, .cqs = PAIR_QUEUES, .srqs = PAIR_QUEUES }));
 	}
 	assert_int_equal(pair_mbufs_in_use(), p->mbufs_before);
 	free(p);

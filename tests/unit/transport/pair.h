@@ -25,6 +25,8 @@ enum {
 	PAIR_MAX_LOG = 4096,
 	PAIR_MAX_COPIES = 64,
 	PAIR_MAX_ENDS = 16,
+	PAIR_QPS = 64,
+	PAIR_QUEUES = 32,
 	PAIR_NS = 1,
 	PAIR_US = 1000,
 	PAIR_MS = 1000000,
@@ -56,6 +58,8 @@ struct host {
 	struct mem_job *copies[PAIR_MAX_COPIES]; /* that its transport wants made, the oldest first */
 	unsigned int nb_copies;
 	bool no_copies; /* it can't have any made now */
+	void *journal;  /* of its transport, or NULL */
+	uint32_t nb_cqs, nb_srqs; /* made so far: their numbers */
 };
 
 struct end_cq {
@@ -125,6 +129,7 @@ struct wr {
 
 struct pair {
 	struct host h[2];
+	bool journals;
 	uint64_t now;
 	struct note log[PAIR_MAX_LOG];
 	uint32_t nb_log;
@@ -145,6 +150,10 @@ struct rte_mempool *pair_pool(void);
 uint32_t pair_mbufs_in_use(void);
 
 struct pair *pair_new(void);
+/** The same with journals, for so many QPs as a table has, and copies that transports make themselves. @param items  tp_limits.journal_items. */
+struct pair *pair_new_journal(uint16_t items);
+/** A transport of a host, with a new journal if there are journals. */
+struct transport *host_transport(struct host *h, const struct tp_port_config *port, const struct tp_limits *limits);
 /** The same with congestion control on both ports. */
 struct pair *pair_new_cc(const struct tp_port_config *port);
 /** Checks that no mbuf is left behind. */

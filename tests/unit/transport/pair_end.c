@@ -29,9 +29,9 @@ ring_make(struct ring *r, uint32_t depth, uint32_t stride)
 }
 
 static void
-cq_make(struct end_cq *c, uint32_t depth, bool channel)
+cq_make(struct host *h, struct end_cq *c, uint32_t depth, bool channel)
 {
-	struct cq_params cp = { .shared = &c->shared, .channel = channel ? 0 : -1, .cookie = ADDR(c) };
+	struct cq_params cp = { .shared = &c->shared, .channel = channel ? 0 : -1, .cookie = ADDR(c), .number = h->nb_cqs++ };
 
 	c->mem = ring_make(&c->ring, depth, sizeof(struct ring_cqe));
 	cp.ring = c->ring;
@@ -50,7 +50,7 @@ struct end_srq *
 srq_new(struct host *h, uint32_t depth, uint32_t max_sge)
 {
 	struct end_srq *s = calloc(1, sizeof(*s));
-	struct srq_params sp = { .pd = PAIR_PD, .max_sge = max_sge, .shared = &s->shared, .cookie = ADDR(s) };
+	struct srq_params sp = { .pd = PAIR_PD, .max_sge = max_sge, .shared = &s->shared, .cookie = ADDR(s), .number = h->nb_srqs++ };
 
 	assert_non_null(s);
 	s->mem = ring_make(&s->ring, depth, ring_rq_stride(max_sge));
@@ -64,11 +64,11 @@ xsrq_new(struct host *h, uint32_t pd, uint32_t xrcd, uint32_t srqn, uint32_t dep
 {
 	struct end_srq *s = calloc(1, sizeof(*s));
 	struct srq_params sp = { .pd = pd, .max_sge = 4, .shared = &s->shared, .cookie = ADDR(s), .xrcd = xrcd,
-				 .srqn = srqn };
+				 .srqn = srqn, .number = h->nb_srqs++ };
 
 	assert_non_null(s);
 	s->mem = ring_make(&s->ring, depth, ring_rq_stride(sp.max_sge));
-	cq_make(&s->cq, 256, false);
+	cq_make(h, &s->cq, 256, false);
 	s->srqn = srqn;
 	sp.ring = s->ring;
 	sp.cq = s->cq.cq;
@@ -108,8 +108,8 @@ end_new(struct host *h, const struct end_opts *o)
 	};
 	e->sq_mem = ring_make(&e->sq, qp.cap.max_send_wr, ring_sq_stride(qp.cap.max_send_sge, qp.cap.max_inline_data));
 	e->rq_mem = ring_make(&e->rq, qp.cap.max_recv_wr, ring_rq_stride(qp.cap.max_recv_sge));
-	cq_make(&e->scq, o->cq_depth ? o->cq_depth : 256, o->channel);
-	cq_make(&e->rcq, o->cq_depth ? o->cq_depth : 256, o->channel);
+	cq_make(h, &e->scq, o->cq_depth ? o->cq_depth : 256, o->channel);
+	cq_make(h, &e->rcq, o->cq_depth ? o->cq_depth : 256, o->channel);
 	if (e->type != UROCE_QPT_XRC_RECV) {
 		qp.sq = e->sq;
 		qp.send_cq = e->scq.cq;

@@ -26,7 +26,7 @@ params_of(const struct end *e)
 {
 	const struct qp *qp = e->qp;
 	struct qp_params p = { .type = qp->type, .pd = qp->pd, .xrcd = qp->rcv.xrcd, .send_cq = qp->send_cq, .recv_cq = qp->recv_cq,
-			       .srq = qp->rcv.srq, .sq_sig_all = qp->sig_all, .cap = qp->attr.cap, .sq = qp->req.sq, .rq = qp->rcv.rq,
+			       .srq = qp->rcv.srq, .sq_sig_all = qp->req.sig_all, .cap = qp->attr.cap, .sq = qp->req.sq, .rq = qp->rcv.rq,
 			       .shared = qp->shared, .port = qp->path.port, .cookie = qp->cookie, .owner = qp->owner };
 
 	if (qp->type == UROCE_QPT_XRC_RECV) {

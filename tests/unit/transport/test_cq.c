@@ -4,6 +4,8 @@
 
 #include "rig.h"
 
+#include "transport/core/types_priv.h"
+
 static const struct end_opts with_channel = { .channel = true };
 
 static struct ring
@@ -355,6 +357,56 @@ an_event_without_room_is_forgotten_with_its_cq(void **state)
 }
 
 static void
+events_wait_until_the_engine_tells_them(void **state)
+{
+	struct transport *tp;
+	struct rig r;
+
+	rig_up(&r, &with_channel, NULL);
+	tp = r.p->h[0].tp;
+	tp->c.tell_later = true;
+	assert_false(transport_untold(tp));
+	arm(&r.a->scq, RING_ARM_ANY);
+	write_one(&r, 1);
+	/* It is raised, and so the CQ isn't armed any more: no second one. */
+	write_one(&r, 2);
+	assert_true(transport_untold(tp));
+	assert_int_equal(events_of(&r.a->scq), 0);
+	transport_tell(tp);
+	assert_false(transport_untold(tp));
+	assert_int_equal(events_of(&r.a->scq), 1);
+	transport_tell(tp);
+	assert_int_equal(events_of(&r.a->scq), 0);
+	assert_int_equal(counters(&r, 0)->cq_events, 1);
+	/* For some there is no room when they are told. */
+	r.a->scq.no_room = true;
+	arm(&r.a->scq, RING_ARM_ANY);
+	write_one(&r, 3);
+	assert_int_equal(counters(&r, 0)->cq_events_delayed, 0);
+	transport_tell(tp);
+	assert_int_equal(counters(&r, 0)->cq_events_delayed, 1);
+	r.a->scq.no_room = false;
+	pair_advance(r.p, 5 * PAIR_MS);
+	assert_int_equal(events_of(&r.a->scq), 1);
+	rig_down(&r);
+}
+
+static void
+an_event_that_waits_is_told_before_its_cq_goes(void **state)
+{
+	struct rig r;
+
+	rig_up(&r, &with_channel, NULL);
+	r.p->h[0].tp->c.tell_later = true;
+	arm(&r.a->scq, RING_ARM_ANY);
+	write_one(&r, 1);
+	cq_drop_owed(r.p->h[0].tp, r.a->scq.cq);
+	assert_int_equal(events_of(&r.a->scq), 1);
+	assert_false(transport_untold(r.p->h[0].tp));
+	rig_down(&r);
+}
+
+static void
 engines_leave_a_watched_cq_to_its_client(void **state)
 {
 	struct rig r;
@@ -396,6 +448,8 @@ main(void)
 		cmocka_unit_test(an_event_without_room_is_raised_later),
 		cmocka_unit_test(events_without_room_are_tried_again_after_a_while),
 		cmocka_unit_test(an_event_without_room_is_forgotten_with_its_cq),
+		cmocka_unit_test(events_wait_until_the_engine_tells_them),
+		cmocka_unit_test(an_event_that_waits_is_told_before_its_cq_goes),
 		cmocka_unit_test(engines_leave_a_watched_cq_to_its_client),
 	};
 

@@ -79,6 +79,20 @@ every_cq_of_a_turn_gets_its_event(void **state)
 	crowd_down(&c);
 }
 
+static void
+events_that_wait_are_told_if_there_are_more_than_have_room(void **state)
+{
+	struct crowd c;
+
+	crowd_up(&c, 0);
+	c.p->h[0].tp->c.tell_later = true;
+	host_turn(&c.p->h[0]);
+	assert_int_equal(crowd_events(&c), TP_TOUCHED_CQS);
+	transport_tell(c.p->h[0].tp);
+	assert_int_equal(crowd_events(&c), 2 * MANY_ENDS);
+	crowd_down(&c);
+}
+
 /* The others are raised at once. */
 static void
 moderation_holds_back_no_more_events_than_it_has_room_for(void **state)
@@ -532,6 +546,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_cq_of_a_turn_gets_its_event),
+		cmocka_unit_test(events_that_wait_are_told_if_there_are_more_than_have_room),
 		cmocka_unit_test(moderation_holds_back_no_more_events_than_it_has_room_for),
 		cmocka_unit_test(engines_and_ports_have_their_limits),
 		cmocka_unit_test(tables_have_their_limits),

@@ -2,6 +2,8 @@
 /*
  * A QP is made from its record, which was checked.
  */
+#include <stdlib.h>
+
 #include "transport/cc/cc_priv.h"
 #include "transport/cc/cwnd_priv.h"
 #include "transport/core/async_priv.h"
@@ -9,6 +11,7 @@
 #include "transport/core/sched_priv.h"
 #include "transport/core/share_priv.h"
 #include "transport/core/srq_priv.h"
+#include "transport/journal/journal_priv.h"
 #include "transport/path/path_priv.h"
 #include "transport/qp_priv.h"
 #include "transport/record/record_priv.h"
@@ -140,7 +143,7 @@ restore_attributes(struct qp *qp, const struct qp_record *r)
 
 	qp->attr = *a;
 	qp->access = a->qp_access_flags;
-	qp->qkey = a->qkey;
+	qp->rcv.qkey = a->qkey;
 	qp->path.dest_qpn = a->dest_qp_num;
 	qp->loss.timeout = a->timeout;
 	qp->loss.retry_cnt = a->retry_cnt;
@@ -172,7 +175,7 @@ fill(struct transport *tp, struct qp *qp, const struct qp_record *r, const struc
 	QP_RECORD_BOOL(LOAD)
 #undef LOAD
 	restore_srq(tp, qp, r->srqn);
-	if (!restore_receive(tp, qp, r, parts) || !restore_wqes(tp, qp, r, parts->wqes) || !restore_results(tp, qp, r, parts) ||
+	if (!journal_keep(qp, r, parts->kept) || !restore_receive(tp, qp, r, parts) || !restore_wqes(tp, qp, r, parts->wqes) || !restore_results(tp, qp, r, parts) ||
 	    !restore_path(tp, qp, r))
 		return false;
 	qp->resp.res_head = r->res_head;
@@ -182,9 +185,8 @@ fill(struct transport *tp, struct qp *qp, const struct qp_record *r, const struc
 	return true;
 }
 
-int
-qp_restore(struct transport *tp, const struct qp_record *r, uint32_t room, const struct qp_params *p, uint64_t now_ns, struct qp **out,
-	   const char **why)
+static int
+restore(struct transport *tp, const struct qp_record *r, uint32_t room, const struct qp_params *p, uint64_t now_ns, struct qp **out, const char **why)
 {
 	struct qp_record_parts parts;
 	const char *wrong = qp_record_check(tp, r, room, p, &parts);
@@ -208,6 +210,21 @@ qp_restore(struct transport *tp, const struct qp_record *r, uint32_t room, const
 	shared_store(&qp->shared->rq_watch, r->state != UROCE_QPS_ERR);
 	if (r->state != UROCE_QPS_RESET)
 		qp_activate(tp, qp);
+	journal_cold(qp);
+	journal_commit(tp);
 	*out = qp;
 	return 0;
+}
+
+int
+qp_restore(struct transport *tp, const struct qp_record *r, uint32_t room, const struct qp_params *p, uint64_t now_ns, struct qp **out,
+	   const char **why)
+{
+	void *made;
+	const struct qp_record *now = qp_record_renew(r, room, &made);
+	int rc = now != NULL ? restore(tp, now, made != NULL ? now->head.size : room, p, now_ns, out, why) :
+			       refused(why, "size: there is no memory for a record of an older version", ENOMEM);
+
+	free(made);
+	return rc;
 }

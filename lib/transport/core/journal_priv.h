@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * The writing side of a journal: what has changed in a turn, and what waits to be shown. journal/journal.h says what journals are for.
+ *
+ * Whoever changes a QP calls journal_touch(), before or after, but before the step is over: a step is a batch of packets, a QP's part of a turn, a timer, a request. Between two steps
+ * journal_room() may end the turn, when its lists are full. So within a step nothing may be shown.
+ *
+ * Owns: struct tp_journal of a transport, struct tp_journal_qp of a QP. Called on the engine, except as said.
+ */
+#ifndef UROCE_TP_JOURNAL_H
+#define UROCE_TP_JOURNAL_H
+
+#include "transport/core/journal_format_priv.h"
+#include "transport/core/types_priv.h"
+#include "wire/wire.h"
+
+/** What was done for a QP in a turn that didn't count. Its packets and WQEs come again, and it isn't done again. */
+struct tp_kept {
+	bool placed, local;
+	uint32_t placed_to;          /**< bytes of WRITEs and invalidations of packets before this PSN */
+	uint32_t local_to;           /**< binds and local invalidations of WQEs before this counter */
+	uint32_t nb;
+	struct {
+		uint64_t old;
+		uint32_t psn;
+	} atomics[UROCE_MAX_RD_ATOMIC];
+};
+
+/** A QP in a journal. It outlives the QP until its end counts. */
+struct tp_journal_qp {
+	struct tp_journal *journal;
+	struct journal_notes *slot;
+	struct qp *qp;               /**< NULL: destroyed, or at another engine */
+	struct tp_kept *kept;        /**< or NULL */
+	uint32_t n;                  /**< of the slot */
+	uint32_t state_shown;        /**< what shared->state says */
+	uint32_t wqes_to;            /**< WQEs in flight before this counter are in the slot */
+	uint32_t cold, cold_of[2];   /**< numbers that change with what seldom changes, now and in both copies */
+	uint8_t state;               /**< enum journal_state */
+	uint8_t copy;                /**< the copy that counts */
+	bool counts;                 /**< one of them does */
+	bool dirty;
+	_Atomic bool moved;          /**< by the engine at which it has arrived */
+	SLIST_ENTRY(tp_journal_qp) leaving_link;
+};
+
+/** Something to be shown, beside its journal_item. */
+struct tp_told {
+	struct cq *cq;
+	void *what;                  /**< CQE: ctl of the first slot; EVENT: the owner */
+	uint64_t cookie;
+	uint8_t kind, type;          /**< enum journal_item_kind; CQE: TP_TOUCHED_*; EVENT: enum uroce_event */
+	uint8_t more;                /**< CQE: slots that follow */
+};
+
+enum { TP_JOURNAL_NO_COPY = 2 };
+
+struct tp_journal {
+	struct journal_head *head;
+	struct journal_list *list;
+	struct journal_srq *srqs;
+	_Atomic uint64_t *owed;      /**< per CQ */
+	uint8_t *counters, *slots;   /**< in the memory, too: struct journal_counters, struct journal_slot */
+	uint64_t turn;               /**< that is being made */
+	uint32_t nb_items, nb_atomics, nb_dirty, nb_srqs, nb_slots;
+	uint32_t room;               /**< with so many items a turn ends at the next step */
+	struct tp_told *told;
+	const _Atomic uint64_t *run_next; /**< the CQE that would lengthen the last item, or NULL */
+	uint32_t run_left;           /**< how many more can */
+	struct tp_journal_qp **dirty;
+	struct tp_journal_dirty_srq {
+		struct srq *srq;     /**< NULL: destroyed */
+		uint32_t number;
+	} *dirty_srqs;
+	uint8_t *srq_copy;           /**< per SRQ: the copy that counts, or TP_JOURNAL_NO_COPY */
+	uint32_t *free_slots, nb_free;
+	uint8_t *slot_copy;          /**< per slot that is free: the copy that counts, or TP_JOURNAL_NO_COPY */
+	uint64_t counters_ns;        /**< when counters are written again */
+	uint8_t counters_copy;
+	SLIST_HEAD(, tp_journal_qp) leaving; /**< QPs that have left; slots of those that have arrived elsewhere are free again */
+	void (*commit)(struct transport *tp);
+	/** Called before and after each store that matters to whoever reads the journal after a kill; NULL: nobody wants to know. */
+	void (*step)(void *arg);
+	void *step_arg;
+};
+
+/** A point at which tests kill the transport. */
+static inline void
+journal_step(const struct tp_journal *j)
+{
+#ifdef UROCE_ASSERTIONS
+	if (j->step != NULL)
+		j->step(j->step_arg);
+#else
+	(void)j;
+#endif
+}
+
+/** End the turn: what was done counts and is shown. Nothing without a journal. */
+static inline void
+journal_commit(struct transport *tp)
+{
+	if (unlikely(tp->journal != NULL))
+		tp->journal->commit(tp);
+}
+
+void journal_dirty(struct tp_journal_qp *q);
+/** @p qp changes in this step. */
+static inline void
+journal_touch(struct qp *qp)
+{
+	if (unlikely(qp->journal != NULL) && !qp->journal->dirty)
+		journal_dirty(qp->journal);
+}
+
+/** What seldom changes of @p qp has changed: attributes, addresses. */
+static inline void
+journal_cold(struct qp *qp)
+{
+	if (unlikely(qp->journal != NULL)) {
+		qp->journal->cold++;
+		journal_touch(qp);
+	}
+}
+
+/** Between two steps: if there may be no room for another one, end the turn. */
+static inline void
+journal_room(struct transport *tp)
+{
+	const struct tp_journal *j = tp->journal;
+
+	if (unlikely(j->nb_items >= j->room || j->nb_atomics > JOURNAL_ATOMICS - JOURNAL_ATOMICS_STEP))
+		j->commit(tp);
+}
+
+/** A step that was for @p qp is over. Not for a transport without a journal. */
+void journal_stepped(struct transport *tp, struct qp *qp);
+
+/* ---- What is to be shown ---- */
+enum { JOURNAL_CTL_STEP = sizeof(struct ring_cqe) / sizeof(uint64_t) }; /**< from the ctl of a CQE to that of the next one */
+/** A new item for a CQE, which others may follow. */
+void journal_cqe_item(struct transport *tp, struct cq *cq, _Atomic uint64_t *ctl, uint32_t counter, uint32_t order, uint8_t touched);
+/** A CQE of @p qp was written, with its slot's phase still the former one. */
+static inline void
+journal_cqe(struct transport *tp, struct cq *cq, struct qp *qp, _Atomic uint64_t *ctl, uint32_t counter, uint32_t order, uint8_t touched)
+{
+	struct tp_journal *j = tp->journal;
+	struct tp_told *t;
+
+	journal_touch(qp);
+	/* Mostly it is the next one in the ring. */
+	if (unlikely(ctl != j->run_next)) {
+		journal_cqe_item(tp, cq, ctl, counter, order, touched);
+		return;
+	}
+	t = &j->told[j->nb_items - 1];
+	t->more++;
+	t->type |= touched;
+	j->run_next = --j->run_left != 0 ? ctl + JOURNAL_CTL_STEP : NULL;
+	journal_step(j);
+}
+
+/** @p cq has overrun. */
+void journal_overrun(struct transport *tp, struct cq *cq);
+void journal_event(struct transport *tp, enum uroce_event type, uint8_t of, uint32_t number, uint64_t cookie, void *owner);
+/** A receive was taken from @p srq for @p qp, or its limit was set (@p qp NULL). */
+void journal_srq_changed(struct transport *tp, struct srq *srq, struct qp *qp);
+/** The number of events of @p cq for which its channel has no room. */
+void journal_owed(struct transport *tp, const struct cq *cq);
+
+/* ---- Notes: for QPs with a journal ---- */
+/** As copy_atomic() for packet @p psn, the expected one, unless it has been executed. */
+int journal_atomic(struct transport *tp, struct qp *qp, uint32_t psn, struct mr *mr, uint64_t va, enum mr_atomic_op op, uint64_t arg1, uint64_t arg2,
+		   uint64_t *old);
+/** An atomic of packet @p psn goes to a copier: have it noted what becomes of it. */
+void journal_away_begins(struct qp *qp, uint32_t psn, const struct mr *mr, uint64_t va, struct mem_job *job);
+/** @return whether what packet @p psn changes, bytes or a key that it invalidates, was done in a turn that didn't count. */
+bool journal_was_placed(const struct qp *qp, uint32_t psn);
+/** It is done now, or the bytes of the packet are in place. */
+static inline void
+journal_note_placed(struct qp *qp, uint32_t psn)
+{
+	struct tp_journal_qp *q = qp->journal;
+
+	if (likely(q == NULL))
+		return;
+	atomic_store_explicit(&q->slot->placed, journal_note_of(q->journal->turn, (psn + 1) & WIRE_PSN_MASK), memory_order_release);
+	journal_step(q->journal);
+}
+/** @return whether the local WQE @p counter was executed in a turn that didn't count. */
+bool journal_local_before(const struct qp *qp, uint32_t counter);
+/** It is executed now. */
+void journal_note_local(struct qp *qp, uint32_t counter);
+/** Forget what is behind the QP by now, or all of it. */
+void journal_forget_kept(struct qp *qp, bool all);
+
+/* ---- SRQs come and go. For QPs: journal/journal_priv.h ---- */
+void journal_srq_enter(struct transport *tp, struct srq *srq);
+void journal_srq_leave(struct transport *tp, struct srq *srq);
+/** @p srq leaves for another engine. */
+void journal_srq_depart(struct transport *from, struct srq *srq);
+/** [engine that it has arrived at, whose journal counts it] @param from  Its former engine. */
+void journal_srq_arrived(struct transport *from, const struct srq *srq);
+
+#endif /* UROCE_TP_JOURNAL_H */

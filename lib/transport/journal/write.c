@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The end of a turn: what has changed is written down, one word makes it count, and then it is shown.
+ */
+#include "transport/core/async_priv.h"
+#include "transport/core/cq_priv.h"
+#include "transport/core/qp_error_priv.h"
+#include "transport/core/qp_table_priv.h"
+#include "transport/journal/journal_priv.h"
+#include "transport/journal/slot_priv.h"
+#include "transport/record/record_priv.h"
+
+static void
+store(_Atomic uint64_t *at, uint64_t word)
+{
+	atomic_store_explicit(at, word, memory_order_release);
+}
+
+static_assert(sizeof(struct qp_record_wqe) == sizeof(struct tp_swqe) && offsetof(struct qp_record_wqe, recvs) == offsetof(struct tp_swqe, recvs) &&
+	      offsetof(struct qp_record_wqe, opcode) == 24 && offsetof(struct tp_swqe, opcode) == 24 &&
+	      offsetof(struct qp_record_wqe, verr) == 28 && offsetof(struct tp_swqe, verr) == 28, "write_wqes() copies one to the other");
+
+static struct journal_slot *
+slot_at(const struct tp_journal *j, uint32_t n)
+{
+	return (void *)(j->slots + (size_t)n * JOURNAL_SLOT_BYTES);
+}
+
+/* ---- What changes is written down ---- */
+/* WQEs don't change while they are in flight, except for the status that a bad one has got, which it will get again. */
+static void
+write_wqes(struct journal_slot *s, struct tp_journal_qp *q, const struct qp *qp)
+{
+	uint32_t mask = journal_wqe_mask(qp->req.sq.order), c = q->wqes_to, end = qp->req.sq.counter;
+
+	if ((int32_t)(qp->req.sq_tail - c) > 0 || (int32_t)(end - c) < 0)
+		c = qp->req.sq_tail;
+	for (; c != end; c++) {
+		struct qp_record_wqe *to = &s->wqes[c & mask];
+		uint64_t last;
+
+		/* In flight and in a record a WQE looks the same, apart from the check at its end. */
+		memcpy(to, &qp->req.inflight[c & qp->req.inflight_mask], sizeof(*to));
+		memcpy(&last, &to->opcode, sizeof(last));
+		last = (last & UINT64_C(0xffffffffff)) | (uint64_t)journal_wqe_check(to, c) << 40;
+		memcpy(&to->opcode, &last, sizeof(last));
+	}
+	q->wqes_to = end;
+}
+
+static void
+write_times(const struct qp *qp, struct qp_record *r)
+{
+	r->timer_ns = qp->loss.deadline_ns;
+	r->giveup_ns = qp->loss.giveup_ns;
+	r->stuck_age_ns = qp->diag.stuck_ns;
+	r->nak_age_ns = qp->diag.nak_ns;
+	r->why_age_ns = qp->diag.why_ns;
+	r->cnp_ns = qp->rcv.cnp_next_ns;
+}
+
+static void
+write_qp(struct journal_copy *c, struct tp_journal_qp *q, const struct qp *qp, uint8_t *parts)
+{
+	struct qp_record *r = &c->rec;
+	const struct qp_responder *resp = &qp->resp;
+
+	record_members(qp, r);
+	r->srqn = 0;
+	record_receive(qp, r);
+	write_times(qp, r);
+	r->nb_wqes = qp->req.sq.counter - qp->req.sq_tail;
+	/* What the scoreboard knew is lost, as in qp_save(): go back. */
+	if (unlikely(qp->req.scoreboard != NULL) && qp_sends(qp)) {
+		r->sq_cur = qp->req.sq_tail;
+		r->psn_cur = qp->req.psn_una;
+		r->rd_out = 0;
+	}
+	r->nb_res = r->nb_reads = r->nb_sges = r->nb_kept = 0;
+	r->kept = 0;
+	r->placed_to = r->local_to = 0;
+	c->parts_bytes = 0;
+	/* The newest result is before the head: if it is none, there are none. */
+	if ((resp->res_max != 0 && resp->res[(resp->res_head == 0 ? resp->res_max : resp->res_head) - 1].used) || qp->rcv.rwqe.valid || q->kept != NULL)
+		c->parts_bytes = (uint32_t)((uint8_t *)record_parts(qp, r, parts) - parts);
+	if (q->cold_of[c != &((struct journal_slot *)q->slot)->copy[0]] != q->cold) {
+		memset((uint8_t *)r + JOURNAL_COLD_AT, 0, JOURNAL_COLD_END - JOURNAL_COLD_AT);
+		record_cold(qp, r);
+		c->cold_crc = journal_copy_cold_crc(c);
+		q->cold_of[c != &((struct journal_slot *)q->slot)->copy[0]] = q->cold;
+	}
+}
+
+/* Forget the atomic of a copier that counts. PSNs come again. */
+static void
+forget_away(struct tp_journal_qp *q)
+{
+	const struct journal_slot *s = (const void *)q->slot;
+	uint64_t state = atomic_load_explicit(&q->slot->away.state, memory_order_relaxed);
+
+	if (unlikely(state != 0) && q->counts && wire_psn_diff((uint32_t)state & WIRE_PSN_MASK, s->copy[q->copy].rec.epsn) < 0)
+		store(&q->slot->away.state, 0);
+}
+
+static void
+save(struct tp_journal *j, struct tp_journal_qp *q)
+{
+	struct journal_slot *s = (void *)q->slot;
+	uint32_t to = q->copy ^ 1;
+	struct journal_copy *c = &s->copy[to];
+	uint64_t tag = journal_tag(j->turn);
+
+	forget_away(q);
+	store(&c->tag, tag);
+	journal_step(j);
+	c->prev = q->counts ? atomic_load_explicit(&s->copy[q->copy].tag, memory_order_relaxed) : 0;
+	c->state = q->state;
+	if (q->qp != NULL) {
+		write_wqes(s, q, q->qp);
+		journal_forget_kept(q->qp, false);
+		journal_step(j);
+		write_qp(c, q, q->qp, s->parts[to]);
+	} else {
+		c->parts_bytes = 0;
+	}
+	c->crc = journal_copy_crc(c, tag, s->parts[to]);
+	journal_step(j);
+}
+
+static void
+save_srq(struct tp_journal *j, const struct tp_journal_dirty_srq *d)
+{
+	uint8_t now = j->srq_copy[d->number];
+	struct journal_srq_copy *copies = j->srqs[d->number].copy, *c = &copies[now == TP_JOURNAL_NO_COPY ? 0 : now ^ 1];
+	uint64_t tag = journal_tag(j->turn);
+
+	store(&c->tag, tag);
+	journal_step(j);
+	c->prev = now == TP_JOURNAL_NO_COPY ? 0 : atomic_load_explicit(&copies[now].tag, memory_order_relaxed);
+	c->state = d->srq == NULL ? JOURNAL_NONE : d->srq->leaving ? JOURNAL_LEAVING : JOURNAL_USED;
+	c->counter = d->srq != NULL ? d->srq->ring.counter : 0;
+	c->limit = d->srq != NULL ? d->srq->limit : 0;
+	c->check = journal_srq_check(c, tag);
+	journal_step(j);
+}
+
+/* Counters may be a little old. */
+static void
+save_counters(struct transport *tp, struct tp_journal *j)
+{
+	struct journal_counters *c = (struct journal_counters *)(void *)j->counters + j->counters_copy;
+
+	if (likely(tp->now_ns < j->counters_ns))
+		return;
+	j->counters_ns = tp->now_ns + JOURNAL_COUNTERS_NS;
+	j->counters_copy ^= 1;
+	store(&c->tag, journal_tag(j->turn));
+	transport_save(tp, &c->rec);
+}
+
+/* Finish the list of what will be shown. */
+static void
+save_items(struct tp_journal *j)
+{
+	for (uint32_t i = 0; i < j->nb_items; i++) {
+		struct journal_item *it = &j->list->items[i];
+
+		if (it->kind == JOURNAL_ITEM_CQE)
+			it->of = j->told[i].more;
+		it->check = journal_item_check(it, j->turn);
+	}
+	store(&j->list->nb_items, journal_number(j->nb_items));
+}
+
+/* ---- It is shown ---- */
+static void
+show_cqes(const struct tp_journal *j, const struct tp_told *t)
+{
+	_Atomic uint64_t *ctl = t->what;
+	union ring_cqe_ctl c;
+
+	for (uint32_t n = 0; n <= t->more; n++, ctl += JOURNAL_CTL_STEP) {
+		c.word = atomic_load_explicit(ctl, memory_order_relaxed);
+		c.phase ^= RING_PHASES;
+		atomic_store_explicit(ctl, c.word, memory_order_release);
+		journal_step(j);
+	}
+}
+
+static void
+show(struct transport *tp, const struct tp_told *t)
+{
+	switch (t->kind) {
+	case JOURNAL_ITEM_CQE:
+		show_cqes(tp->journal, t);
+		if (t->cq->channel >= 0)
+			cq_shown(tp, t->cq, t->type);
+		break;
+	case JOURNAL_ITEM_OVERRUN:
+		atomic_store_explicit(&t->cq->shared->overrun, 1, memory_order_release);
+		cq_shown(tp, t->cq, TP_TOUCHED | TP_TOUCHED_SOLICITED);
+		break;
+	default:
+		tp_event_now(tp, (enum uroce_event)t->type, t->cookie, t->what);
+		break;
+	}
+}
+
+static void
+show_qp(struct tp_journal *j, struct tp_journal_qp *q)
+{
+	q->copy ^= 1;
+	q->counts = true;
+	q->dirty = false;
+	if (unlikely(q->qp == NULL)) {
+		if (q->state == JOURNAL_LEAVING)
+			return;
+		/* Its end counts. */
+		j->slot_copy[q->n] = q->copy;
+		j->free_slots[j->nb_free++] = q->n;
+		free(q);
+		return;
+	}
+	if (unlikely(q->state_shown != q->qp->state)) {
+		q->state_shown = q->qp->state;
+		shared_store(&q->qp->shared->state, q->qp->state);
+	}
+	if (unlikely(q->state == JOURNAL_LEAVING)) {
+		q->qp->journal = NULL;
+		q->qp = NULL;
+	}
+}
+
+static void
+show_srq(struct tp_journal *j, const struct tp_journal_dirty_srq *d)
+{
+	uint8_t *copy = &j->srq_copy[d->number];
+
+	*copy = *copy == TP_JOURNAL_NO_COPY ? 0 : *copy ^ 1;
+	if (d->srq == NULL)
+		return;
+	d->srq->dirty = false;
+	journal_step(j);
+	atomic_store_explicit(&d->srq->shared->head, d->srq->ring.counter, memory_order_release);
+}
+
+static void
+commit(struct transport *tp)
+{
+	struct tp_journal *j = tp->journal;
+	uint32_t i;
+
+	if ((j->nb_dirty | j->nb_items | j->nb_srqs | j->nb_atomics) == 0)
+		return;
+	for (i = 0; i < j->nb_dirty; i++)
+		save(j, j->dirty[i]);
+	for (i = 0; i < j->nb_srqs; i++)
+		save_srq(j, &j->dirty_srqs[i]);
+	save_counters(tp, j);
+	save_items(j);
+	journal_step(j);
+	store(&j->head->turn, journal_tag(j->turn));
+	journal_step(j);
+	for (i = 0; i < j->nb_srqs; i++)
+		show_srq(j, &j->dirty_srqs[i]);
+	for (i = 0; i < j->nb_dirty; i++)
+		show_qp(j, j->dirty[i]);
+	/* Last, as whoever is told of something may look at the rest. */
+	for (i = 0; i < j->nb_items; i++) {
+		show(tp, &j->told[i]);
+		journal_step(j);
+	}
+	j->nb_items = j->nb_atomics = j->nb_dirty = j->nb_srqs = 0;
+	j->run_next = NULL;
+	store(&j->list->nb_items, journal_number(0));
+	store(&j->list->nb_atomics, journal_number(0));
+	store(&j->list->turn, journal_tag(++j->turn));
+	journal_step(j);
+}
+
+void
+transport_commit(struct transport *tp)
+{
+	journal_commit(tp);
+}
+
+/* ---- QPs come and go ---- */
+/* Take back the slots of QPs that have arrived elsewhere. What is in them must not be taken for the next QP's. */
+static void
+reap(struct tp_journal *j)
+{
+	struct tp_journal_qp *q, *next;
+
+	for (q = SLIST_FIRST(&j->leaving); q != NULL; q = next) {
+		struct journal_slot *s = (void *)q->slot;
+
+		next = SLIST_NEXT(q, leaving_link);
+		if (!atomic_load_explicit(&q->moved, memory_order_acquire))
+			continue;
+		SLIST_REMOVE(&j->leaving, q, tp_journal_qp, leaving_link);
+		store(&s->copy[0].tag, 0);
+		store(&s->copy[1].tag, 0);
+		store(&s->notes.moved, 0);
+		j->slot_copy[q->n] = TP_JOURNAL_NO_COPY;
+		j->free_slots[j->nb_free++] = q->n;
+		free(q);
+	}
+}
+
+struct tp_journal_qp *
+journal_entry(void)
+{
+	return calloc(1, sizeof(struct tp_journal_qp));
+}
+
+/* There is a slot for each QP of the table, and one that leaves has its place in that until it has arrived. */
+static void
+enter(struct tp_journal *j, struct qp *qp, struct tp_journal_qp *q)
+{
+	reap(j);
+	UROCE_ASSERT(j->nb_free != 0 || j->nb_slots < j->head->qps);
+	q->n = j->nb_free != 0 ? j->free_slots[--j->nb_free] : j->nb_slots++;
+	q->journal = j;
+	q->qp = qp;
+	q->slot = &slot_at(j, q->n)->notes;
+	q->counts = j->slot_copy[q->n] != TP_JOURNAL_NO_COPY;
+	q->copy = q->counts ? j->slot_copy[q->n] : 1;
+	q->state = JOURNAL_USED;
+	q->state_shown = UROCE_QPS_STATES;
+	q->wqes_to = qp->req.sq_tail;
+	q->cold = 1;
+	/* The QP that had the slot before has ended. */
+	store(&q->slot->placed, 0);
+	store(&q->slot->local, 0);
+	store(&q->slot->away.state, 0);
+	store(&j->head->used, journal_number(j->nb_slots));
+	qp->journal = q;
+	journal_dirty(q);
+}
+
+int
+journal_enter(struct transport *tp, struct qp *qp)
+{
+	struct tp_journal_qp *q;
+
+	if (tp->journal == NULL)
+		return 0;
+	q = journal_entry();
+	if (q == NULL)
+		return ENOMEM;
+	enter(tp->journal, qp, q);
+	return 0;
+}
+
+void
+journal_arrive(struct transport *to, struct qp *qp, struct tp_journal_qp *entry, struct tp_journal_qp *from)
+{
+	enter(to->journal, qp, entry);
+	if (from == NULL)
+		return;
+	entry->kept = from->kept;
+	from->kept = NULL;
+}
+
+void
+journal_leave(struct transport *tp, struct qp *qp)
+{
+	struct tp_journal_qp *q = qp->journal;
+
+	if (q == NULL)
+		return;
+	/* It may have completed something in this turn. */
+	journal_touch(qp);
+	journal_commit(tp);
+	journal_forget_kept(qp, true);
+	qp->journal = NULL;
+	q->qp = NULL;
+	q->state = JOURNAL_NONE;
+	journal_dirty(q);
+	journal_commit(tp);
+}
+
+struct tp_journal_qp *
+journal_depart(struct transport *from, struct qp *qp)
+{
+	struct tp_journal_qp *q = qp->journal;
+
+	if (q == NULL)
+		return NULL;
+	q->state = JOURNAL_LEAVING;
+	journal_touch(qp);
+	SLIST_INSERT_HEAD(&from->journal->leaving, q, leaving_link);
+	return q;
+}
+
+void
+journal_arrived(struct tp_journal_qp *q)
+{
+	if (q == NULL)
+		return;
+	store(&q->slot->moved, JOURNAL_MOVED);
+	atomic_store_explicit(&q->moved, true, memory_order_release);
+}
+
+bool
+journal_keep(struct qp *qp, const struct qp_record *r, const struct qp_record_kept *kept)
+{
+	struct tp_kept *k;
+
+	if (r->kept == 0 && r->nb_kept == 0)
+		return true;
+	k = calloc(1, sizeof(*k));
+	if (k == NULL)
+		return false;
+	k->placed = (r->kept & QP_KEPT_PLACED) != 0;
+	k->placed_to = r->placed_to;
+	k->local = (r->kept & QP_KEPT_LOCAL) != 0;
+	k->local_to = r->local_to;
+	for (; k->nb < r->nb_kept; k->nb++) {
+		k->atomics[k->nb].old = kept[k->nb].value;
+		k->atomics[k->nb].psn = kept[k->nb].psn;
+	}
+	qp->journal->kept = k;
+	return true;
+}
+
+/* ---- Begin and end ---- */
+static size_t
+page_up(size_t n)
+{
+	return (n + JOURNAL_PAGE - 1) & ~(size_t)(JOURNAL_PAGE - 1);
+}
+
+struct journal_layout
+journal_layout(const struct journal_limits *l)
+{
+	struct journal_layout y;
+
+	y.list = page_up(sizeof(struct journal_head));
+	y.srqs = y.list + page_up(sizeof(struct journal_list));
+	y.owed = y.srqs + page_up(l->srqs * sizeof(struct journal_srq));
+	y.counters = y.owed + page_up(l->cqs * sizeof(uint64_t));
+	y.slots = y.counters + page_up(2 * sizeof(struct journal_counters));
+	y.bytes = y.slots + (size_t)l->qps * JOURNAL_SLOT_BYTES;
+	return y;
+}
+
+size_t
+journal_bytes(const struct journal_limits *l)
+{
+	if (l->qps == 0 || l->cqs == 0 || l->srqs == 0 || l->qps > UROCE_MAX_QP || l->cqs > UROCE_MAX_CQ || l->srqs > UROCE_MAX_SRQ)
+		return 0;
+	return journal_layout(l).bytes;
+}
+
+static void
+begin(struct tp_journal *j, const struct journal_limits *l, uint8_t *at, uint32_t room)
+{
+	struct journal_layout y = journal_layout(l);
+
+	j->head = (void *)at;
+	j->list = (void *)(at + y.list);
+	j->srqs = (void *)(at + y.srqs);
+	j->owed = (void *)(at + y.owed);
+	j->counters = at + y.counters;
+	j->slots = at + y.slots;
+	j->turn = 2;
+	j->room = room;
+	j->commit = commit;
+	SLIST_INIT(&j->leaving);
+	memset(j->srq_copy, TP_JOURNAL_NO_COPY, l->srqs);
+	memset(j->slot_copy, TP_JOURNAL_NO_COPY, l->qps);
+	store(&j->list->nb_items, journal_number(0));
+	store(&j->list->nb_atomics, journal_number(0));
+	store(&j->list->turn, journal_tag(j->turn));
+	store(&j->head->turn, journal_tag(j->turn - 1));
+	store(&j->head->used, journal_number(0));
+	j->head->version = JOURNAL_VERSION;
+	j->head->qps = l->qps;
+	j->head->cqs = l->cqs;
+	j->head->srqs = l->srqs;
+	j->head->slot_bytes = JOURNAL_SLOT_BYTES;
+	j->head->items = JOURNAL_ITEMS;
+	j->head->atomics = JOURNAL_ATOMICS;
+	atomic_thread_fence(memory_order_release);
+	j->head->magic = JOURNAL_MAGIC;
+	j->head->crc = journal_crc(UINT32_MAX, j->head, offsetof(struct journal_head, crc));
+}
+
+int
+journal_create(struct transport *tp)
+{
+	const struct journal_limits *l = &tp->c.journal_limits;
+	struct tp_journal *j;
+
+	if (tp->c.journal == NULL)
+		return 0;
+	if (journal_bytes(l) == 0 || ((uintptr_t)tp->c.journal & (JOURNAL_PAGE - 1)) != 0 || l->qps < qp_table_slots(tp->c.sh.qps) ||
+	    ((const struct journal_head *)tp->c.journal)->magic != 0)
+		return EINVAL;
+	j = calloc(1, sizeof(*j));
+	if (j == NULL)
+		return ENOMEM;
+	tp->journal = j;
+	j->told = calloc(JOURNAL_ITEMS, sizeof(*j->told));
+	j->dirty = calloc(l->qps, sizeof(struct tp_journal_qp *));
+	j->dirty_srqs = calloc(2 * (size_t)l->srqs, sizeof(*j->dirty_srqs));
+	j->srq_copy = malloc(l->srqs);
+	j->free_slots = calloc(l->qps, sizeof(*j->free_slots));
+	j->slot_copy = malloc(l->qps);
+	if (j->told == NULL || j->dirty == NULL || j->dirty_srqs == NULL || j->srq_copy == NULL || j->free_slots == NULL ||
+	    j->slot_copy == NULL) {
+		journal_destroy(tp);
+		return ENOMEM;
+	}
+	begin(j, l, tp->c.journal, tp->c.limits.journal_items);
+	save_counters(tp, j);
+	return 0;
+}
+
+void
+journal_destroy(struct transport *tp)
+{
+	struct tp_journal *j = tp->journal;
+	struct tp_journal_qp *q;
+
+	if (j == NULL)
+		return;
+	while ((q = SLIST_FIRST(&j->leaving)) != NULL) {
+		SLIST_REMOVE_HEAD(&j->leaving, leaving_link);
+		free(q);
+	}
+	free(j->told);
+	free(j->dirty);
+	free(j->dirty_srqs);
+	free(j->srq_copy);
+	free(j->free_slots);
+	free(j->slot_copy);
+	free(j);
+	tp->journal = NULL;
+}
