@@ -161,11 +161,15 @@ def start(lab, host, take_over=False, hugepages=None, again=False, kept=None, st
                                 cwd=host['dir'], start_new_session=True, pass_fds=(KEPT_FD,) if kept else (), preexec_fn=prepare)
 
 
-def start_standby(lab, host):
-    """Start a standby beside the daemon of `host`, and wait until it stands by. @return the Popen."""
+def start_standby(lab, host, hugepages=None):
+    """
+    Start a standby beside the daemon of `host`, and wait until it stands by.
+    @param hugepages  None: as the lab has them.
+    @return the Popen.
+    """
     log_from = os.path.getsize(host['log'])
     with wires.uninterrupted():
-        child = start(lab, host, standby=True)
+        child = start(lab, host, standby=True, hugepages=hugepages)
     wait_said(host, 'uroced: standby for', log_from, child.poll)
     return child
 

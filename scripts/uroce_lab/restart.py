@@ -44,8 +44,16 @@ def restart(state, host, how):
     adopt(state, host)
     with spare_hugepages(state.data) as hugepages:
         how(state, host, hugepages)
-    if state.data.get('standby'):
-        daemon.start_standby(state.data, host)
+        if state.data.get('standby'):
+            # What the old daemon had may be gone with it: if another lab is taken down before its programs have ended, the kernel takes the first pages
+            # that anybody returns.
+            daemon.start_standby(state.data, host, hugepages)
+
+
+def stand_by(state, host):
+    """Start a standby for a host that has lost its one. The caller has locked out other labs, which would take the pages."""
+    with spare_hugepages(state.data) as hugepages:
+        daemon.start_standby(state.data, host, hugepages)
 
 
 class Manager:

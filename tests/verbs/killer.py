@@ -95,7 +95,7 @@ class Killer:
                 daemon.wait_said(host, 'uroced: ready', log_from, lambda standby=standby: None if standby.alive() else 'unknown')
             for host in hosts:
                 restart.adopt(state, host)
-                daemon.start_standby(state.data, host)
+                restart.stand_by(state, host)
 
     def logs(self):
         found = ''

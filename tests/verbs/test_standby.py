@@ -27,8 +27,8 @@ import test_crash  # noqa: E402
 import test_restart  # noqa: E402
 from test_crash import AT_ONCE, SURVIVE  # noqa: E402
 from test_restart import MEMIF, SECONDS, VETH  # noqa: E402
-from uroce_lab import LabError, daemon  # noqa: E402
-from uroce_lab.state import Process  # noqa: E402
+from uroce_lab import LabError, daemon, restart  # noqa: E402
+from uroce_lab.state import Process, State, lock  # noqa: E402
 
 STANDBY = (SURVIVE, '--standby')
 GAP_MS = 300
@@ -95,12 +95,17 @@ class Ends(test_crash.Killing):
     def standby(self):
         return Process.of(self.lab.hosts['h1']['pid_file'] + daemon.STANDBY)
 
+    def stand_by(self):
+        with lock():
+            state = State(self.lab.name).load()
+            restart.stand_by(state, state.data['hosts'][0])
+
     def test_one_that_crashes_is_forgotten(self):
         server = self.begin('h1', 'ib_write_bw', '-d', 'uroce0')
         old = self.standby()
         old.signal(signal.SIGKILL)
         self.until(lambda: not old.alive())
-        daemon.start_standby(self.lab.data, self.lab.hosts['h1'])
+        self.stand_by()
         self.kill()
         done = self.lab.run('h2', 'ib_write_bw', '-d', 'uroce0', '198.18.0.1', timeout=SECONDS)
         self.assertEqual(done.returncode, 0, done.stdout + self.lab.logs())
@@ -109,12 +114,12 @@ class Ends(test_crash.Killing):
     def test_there_is_one_and_it_is_told_to_end(self):
         standby = self.standby()
         with self.assertRaisesRegex(LabError, 'another standby waits at .*keeper already'):
-            daemon.start_standby(self.lab.data, self.lab.hosts['h1'])
+            self.stand_by()
         self.write_pid(standby)
         standby.signal(signal.SIGTERM)
         self.until(lambda: not standby.alive())
         self.assertTrue(self.lab.whole())
-        daemon.start_standby(self.lab.data, self.lab.hosts['h1'])
+        self.stand_by()
 
     def test_it_takes_over_by_itself(self):
         """Nobody has restarted anything."""

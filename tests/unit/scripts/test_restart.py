@@ -1,0 +1,48 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""uroce-lab restart: which hugepages a daemon and its standby may count on. Nothing is started here."""
+
+import os
+import sys
+import unittest
+from types import SimpleNamespace
+from unittest import mock
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../../scripts'))
+
+from uroce_lab import restart  # noqa: E402
+
+HOST = {'name': 'h1'}
+
+
+class Pages(unittest.TestCase):
+    def done(self, standby, status=0, hugepages=True):
+        """@return what a restart does, in its order"""
+        done = []
+
+        def lib(name, *_):
+            done.append(name)
+            return status, 'none left'
+        state = SimpleNamespace(data={'hugepages': hugepages, 'standby': standby, 'dir': '/lab'})
+        with mock.patch.multiple(restart, lib=lib, adopt=lambda *_: None, ring_hugepages=lambda: 0, note=lambda _: None), \
+                mock.patch.object(restart.daemon, 'start_standby', lambda _lab, _host, huge: done.append(f'standby {huge}')):
+            restart.restart(state, HOST, lambda _state, _host, huge: done.append(f'daemon {huge}'))
+            if standby:
+                done.append('again')
+                restart.stand_by(state, HOST)
+        return done
+
+    def test_pages_are_spare_until_the_standby_has_its_own(self):
+        self.assertEqual(self.done(True), ['hugepages_up', 'daemon True', 'standby True', 'hugepages_down', 'again',
+                                           'hugepages_up', 'standby True', 'hugepages_down'])
+        self.assertEqual(self.done(False), ['hugepages_up', 'daemon True', 'hugepages_down'])
+
+    def test_ordinary_pages_if_there_are_no_others(self):
+        self.assertEqual(self.done(True, status=1), ['hugepages_up', 'daemon False', 'standby False', 'hugepages_down', 'again',
+                                                     'hugepages_up', 'standby False', 'hugepages_down'])
+        self.assertEqual(self.done(True, hugepages=False), ['daemon False', 'standby False', 'again', 'standby False'])
+
+
+if __name__ == '__main__':
+    unittest.main()
