@@ -186,9 +186,8 @@ def soft_roce(run):
 
 
 def received(host):
-    """@return packets that each queue has received"""
-    stats = host.ask('/ethdev/xstats,0')
-    return [next((stats[name] for name in (f'rx_q{queue}_packets', f'rx_q{queue}_good_packets') if name in stats), 0) for queue in range(host.engines)]
+    """@return packets that each queue has received, as its engine has counted them: not all drivers do"""
+    return [next(group['rx_packets'] for group in host.ask(f'/uroce/engine,{queue}').values() if 'rx_packets' in group) for queue in range(host.engines)]
 
 
 def queues(run):
