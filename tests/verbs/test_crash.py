@@ -34,6 +34,11 @@ RSTREAM = ('rstream', '-T', 'a', '-T', 'v', '-S', '64', '-C', '100', '-I', '1000
 class Killing(test_restart.Restarting):
     how = ('--kill',)
     kills = 0               # since the last pause
+    only_long = ()          # tests that run only with --long: test_standby.py has them, too
+
+    def setUp(self):
+        if not LONG and self._testMethodName in self.only_long:
+            self.skipTest('only with --long')
 
     @classmethod
     def setUpClass(cls):
@@ -143,6 +148,7 @@ class Memif(Killing):
 class Connected(Killing):
     """Connections go on: no completion in error, none lost or twice, no wrong byte."""
     options = (*MEMIF, SURVIVE)
+    only_long = ('test_programs_go_on', 'test_a_connection_of_rdma_cm_goes_on')
 
     def kill_under(self, program, kills=KILLS):
         pair = test_restart.Pair(self.lab.name, program)

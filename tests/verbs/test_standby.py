@@ -80,12 +80,14 @@ class Standing:
 class Memif(Standing, test_crash.Connected):
     """Both ends at once."""
     options = (*MEMIF, *STANDBY)
+    only_long = ()
     # As without a standby.
     test_a_stream_of_rsockets_goes_on = test_an_mpi_program_goes_on = None
 
 
 class Veth(Standing, test_crash.OneEnd):
     options = (*VETH, *STANDBY)
+    only_long = ('test_what_arrived_was_right',)
     test_a_stream_of_rsockets_goes_on = test_an_mpi_program_goes_on = test_an_mpi_program_goes_on_without_the_other_end = None
 
 
