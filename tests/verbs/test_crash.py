@@ -34,7 +34,7 @@ RSTREAM = ('rstream', '-T', 'a', '-T', 'v', '-S', '64', '-C', '100', '-I', '1000
 class Killing(test_restart.Restarting):
     how = ('--kill',)
     kills = 0               # since the last pause
-    only_long = ()          # tests that run only with --long: test_standby.py has them, too
+    only_long = ()          # tests that run only with --long: of test_crash.py and test_standby.py, the other one has them
 
     def setUp(self):
         if not LONG and self._testMethodName in self.only_long:
@@ -82,6 +82,19 @@ class Killing(test_restart.Restarting):
         self.assertEqual((seen['crashes'], seen['sessions'], seen['refused'], seen['saves']), (crashes + 1, sessions, 0, 1), seen)
         self.assertGreater(seen['gap_us'], 0)
         time.sleep(STARTED)
+
+    def crash_on_records(self):
+        """Kill daemons at once until one of them goes on without the program that waits. @return the program"""
+        server = self.begin('h1', 'ib_write_bw', '-d', 'uroce0')
+        for _ in range(AT_ONCE):
+            test_restart.Restarting.restart(self)
+            self.assertEqual(self.taken_over()['sessions'], 1)
+        self.assertIsNone(server.poll())
+        test_restart.Restarting.restart(self)
+        self.assertIn(f"can't go on: {AT_ONCE + 1} daemons in a row have crashed on them", self.lab.logs())
+        self.assertEqual(self.taken_over()['sessions'], 0)
+        self.wait_idle()
+        return server
 
     def to_its_end(self, *program, hosts=('h1',) * AT_ONCE):
         pair = subprocess.Popen([LAB, 'pair', '--name', self.lab.name, *program], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -225,15 +238,7 @@ class Again(Killing):
     options = (*MEMIF, SURVIVE)
 
     def test_records_on_which_daemons_crash_are_set_aside(self):
-        server = self.begin('h1', 'ib_write_bw', '-d', 'uroce0')
-        for _ in range(AT_ONCE):
-            test_restart.Restarting.restart(self)
-            self.assertEqual(self.taken_over()['sessions'], 1)
-        self.assertIsNone(server.poll())
-        test_restart.Restarting.restart(self)
-        self.assertIn(f"can't go on: {AT_ONCE + 1} daemons in a row have crashed on them", self.lab.logs())
-        self.assertEqual(self.taken_over()['sessions'], 0)
-        self.wait_idle()
+        self.crash_on_records()
 
 
 class Ended(Killing):

@@ -25,7 +25,7 @@ sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
 import labs  # noqa: E402
 import test_crash  # noqa: E402
 import test_restart  # noqa: E402
-from test_crash import AT_ONCE, SURVIVE  # noqa: E402
+from test_crash import SURVIVE  # noqa: E402
 from test_restart import MEMIF, SECONDS, VETH  # noqa: E402
 from uroce_lab import LabError, daemon, restart  # noqa: E402
 from uroce_lab.state import Process, State, lock  # noqa: E402
@@ -151,15 +151,7 @@ class Ends(test_crash.Killing):
             self.assertEqual(log.read().count('the daemon has ended properly, and with it its standby'), 2)
 
     def test_records_on_which_daemons_crash_are_set_aside(self):
-        server = self.begin('h1', 'ib_write_bw', '-d', 'uroce0')
-        for _ in range(AT_ONCE):
-            test_restart.Restarting.restart(self)
-            self.assertEqual(self.taken_over()['sessions'], 1)
-        self.assertIsNone(server.poll())
-        test_restart.Restarting.restart(self)
-        self.assertIn(f"can't go on: {AT_ONCE + 1} daemons in a row have crashed on them", self.lab.logs())
-        self.assertEqual(self.taken_over()['sessions'], 0)
-        self.wait_idle()
+        server = self.crash_on_records()
         os.killpg(server.pid, signal.SIGKILL)
         # It serves programs that come now.
         server = self.begin('h1', 'ib_write_bw', '-d', 'uroce0')

@@ -165,12 +165,7 @@ journal_rig_up(struct rig *r, uint16_t items, const struct end_opts *eo)
 	r->p = pair_new_journal(items);
 	r->a = end_new(&r->p->h[0], NULL);
 	r->b = end_new(&r->p->h[1], eo);
-	r->abuf = calloc(1, BUF);
-	r->bbuf = calloc(1, BUF);
-	r->amr = host_mr(&r->p->h[0], r->abuf, BUF, ACCESS_ALL);
-	r->bmr = host_mr(&r->p->h[1], r->bbuf, BUF, ACCESS_ALL);
-	fill(r->abuf, BUF, 1);
-	ends_connect(r->a, r->b, NULL);
+	rig_connect(r, NULL);
 }
 
 #endif /* UROCE_TEST_JOURNAL_RIG_H */

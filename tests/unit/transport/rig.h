@@ -20,19 +20,25 @@ struct rig {
 	struct mr *amr, *bmr;
 };
 
-/** abuf holds random bytes, bbuf zeros. */
+/** Memory of both ends, which are connected. abuf holds random bytes, bbuf zeros. */
 static inline void
-rig_up_cc(struct rig *r, const struct end_opts *eo, const struct conn_opts *co, const struct tp_port_config *port)
+rig_connect(struct rig *r, const struct conn_opts *co)
 {
-	r->p = pair_new_cc(port);
-	r->a = end_new(&r->p->h[0], eo);
-	r->b = end_new(&r->p->h[1], eo);
 	r->abuf = calloc(1, BUF);
 	r->bbuf = calloc(1, BUF);
 	r->amr = host_mr(&r->p->h[0], r->abuf, BUF, ACCESS_ALL);
 	r->bmr = host_mr(&r->p->h[1], r->bbuf, BUF, ACCESS_ALL);
 	fill(r->abuf, BUF, 1);
 	ends_connect(r->a, r->b, co);
+}
+
+static inline void
+rig_up_cc(struct rig *r, const struct end_opts *eo, const struct conn_opts *co, const struct tp_port_config *port)
+{
+	r->p = pair_new_cc(port);
+	r->a = end_new(&r->p->h[0], eo);
+	r->b = end_new(&r->p->h[1], eo);
+	rig_connect(r, co);
 }
 
 static inline void
