@@ -93,6 +93,7 @@ parse_ether(struct cursor *c, struct wire_pkt *p)
 	type = wire_get16(c->p + 12);
 	skip(c, WIRE_ETH_BYTES);
 	p->vlan_tci = 0;
+	p->more = 0;
 	if (type == WIRE_ETHERTYPE_VLAN) {
 		if (c->left < WIRE_VLAN_BYTES)
 			return WIRE_TRUNCATED;

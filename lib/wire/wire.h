@@ -535,6 +535,7 @@ struct wire_pkt {
 	uint8_t ecn;             /**< 3: congestion experienced */
 	uint16_t sport;
 	uint16_t vlan_tci;       /**< 0 if untagged */
+	uint16_t more;           /**< PSNs that it has after that of its BTH: 0, unless it goes by reference (transport/core/local_priv.h) */
 };
 
 /**

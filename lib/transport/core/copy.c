@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/mark.h"
 #include "transport/core/copy_priv.h"
 #include "transport/core/journal_priv.h"
+#include "transport/core/local_priv.h"
 #include "transport/core/sched_priv.h"
 #include "transport/core/share_priv.h"
 
@@ -334,6 +336,10 @@ copy_write(struct transport *tp, struct qp *qp, struct mr *mr, uint64_t va, cons
 		return plan_write(qp, mr, va, data, len);
 	if (tp->c.copy == NULL || !mr_is_remote(mr, va, len))
 		return mr_write(mr, va, data, len);
+	if (local_in_parts(tp)) {
+		MARK_UNIT("a packet by reference that stands for several finds memory that isn't mapped", "unit/transport/local_several");
+		return COPY_LATER;
+	}
 	rc = access_done(tp, qp, mr, va, len);
 	if (rc != ENOENT)
 		return rc;

@@ -12,6 +12,10 @@
  * its program may change the bytes, when the peer has acknowledged the packet, and thus has copied it. UC and UD complete WQEs as they are sent; their packets
  * have frames.
  *
+ * A packet by reference may stand for several packets of a message, one after the other: its PSN is that of the first, wire_pkt.more says how many
+ * follow, its opcode is what the message would have if all their payload were in one packet, and its payload is that of all, in one mapped piece. So a long message is copied in pieces that are
+ * longer than the path MTU. A QP that can't take it as a whole gets it packet by packet (local_part()).
+ *
  * Owns: the vector of these packets. Called by all who build packets (tx_priv.h), on the engine's thread.
  */
 #ifndef UROCE_TP_LOCAL_H
@@ -29,14 +33,17 @@ enum {
 struct tp_local {
 	struct wire_pkt p;
 	struct rte_mbuf *m;        /**< holds the payload if it is neither in one piece nor small; or NULL */
+	uint32_t bytes;            /**< that its frames would have */
 	uint16_t port;
-	uint16_t bytes;            /**< that its frame would have */
+	uint8_t mtu_shift;         /**< of the sender's path */
 	uint8_t frame[TP_LOCAL_FRAME]; /**< headers as in a frame, except for lengths and checksums */
 };
 
 /** Those that wait to be delivered, in order. */
 struct tp_locals {
 	uint32_t n;
+	bool whole;                /**< a packet that stands for several is being executed */
+	bool in_parts;             /**< it turned out that it can't be, and nothing has been done */
 	struct tp_local e[TP_LOCAL_MAX];
 };
 
@@ -52,6 +59,13 @@ local_reaches(const struct transport *tp, const struct qp *qp)
 	return peer != NULL && qp_transport(peer) == tp;
 }
 
+/** @return whether they may stand for several packets each. A journal has an entry for each packet. */
+static inline bool
+local_takes_several(const struct transport *tp, const struct qp *qp)
+{
+	return qp->path.detour == DETOUR_LOOPBACK && tp->journal == NULL && local_reaches(tp, qp);
+}
+
 /** @return the next free packet, with the headers of @p t; NULL: there is none. It waits for delivery when local_add() is called. */
 static inline struct tp_local *
 local_begin(struct transport *tp, const struct wire_tmpl *t)
@@ -63,15 +77,18 @@ local_begin(struct transport *tp, const struct wire_tmpl *t)
 	l = &tp->locals->e[tp->locals->n];
 	l->m = NULL;
 	l->p.payload = NULL;
+	l->p.more = 0;
 	wire_tmpl_copy(t, l->frame);
 	return l;
 }
 
 /** Have the packet that local_begin() returned delivered. All of its headers and its payload are in place. */
 static inline void
-local_add(struct transport *tp, struct tp_local *l, const struct wire_tmpl *t, uint16_t port, const struct wire_opcode *op,
-	  const struct wire_bth *b, uint32_t payload_bytes, uint16_t bytes)
+local_add(struct transport *tp, struct tp_local *l, const struct qp *qp, const struct wire_opcode *op, const struct wire_bth *b,
+	  uint32_t payload_bytes, uint32_t bytes)
 {
+	const struct wire_tmpl *t = &qp->path.tmpl;
+
 	uint8_t *bth = l->frame + t->bth_off;
 
 	l->p.bth = *b;
@@ -86,9 +103,34 @@ local_add(struct transport *tp, struct tp_local *l, const struct wire_tmpl *t, u
 	l->p.ecn = 0;
 	l->p.sport = wire_get16(l->frame + t->l4_off);
 	l->p.vlan_tci = 0;
-	l->port = port;
+	l->port = qp->path.port;
+	l->mtu_shift = qp->path.mtu_shift;
 	l->bytes = bytes;
 	tp->locals->n++;
+}
+
+/** @return the bytes that the frames of a packet with headers as in @p t, @p op and that much payload would have, if it stands for @p more after the first. */
+uint32_t local_bytes(const struct wire_tmpl *t, const struct wire_opcode *op, uint32_t more, uint32_t payload_bytes);
+
+/** One of the packets that a packet by reference stands for. */
+struct local_part {
+	struct wire_pkt p;
+	uint8_t frame[WIRE_MAX_HDR_BYTES]; /**< its headers */
+};
+/** Make packet @p nth of those that @p l stands for. @p part has pointers into itself and into @p l. */
+void local_part(const struct tp_local *l, uint32_t nth, struct local_part *part);
+
+/**
+ * @return true if a packet that stands for several is being executed. It has found memory that isn't mapped; nothing of it may be done, and it will be executed packet by
+ * packet: each of them can wait for its copy.
+ */
+static inline bool
+local_in_parts(const struct transport *tp)
+{
+	if (likely(tp->locals == NULL || !tp->locals->whole))
+		return false;
+	tp->locals->in_parts = true;
+	return true;
 }
 
 /** Forget all of them: the transport is destroyed. */

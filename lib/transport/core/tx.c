@@ -128,20 +128,11 @@ tp_finish_detour(struct transport *tp, struct qp *qp, struct tp_out *o, struct w
 		return;
 	}
 	b->pad = (uint8_t)pad;
-	o->bytes = t->bth_off + o->op->hdr_bytes + payload_bytes + pad + WIRE_ICRC_BYTES;
-	local_add(tp, o->local, t, qp->path.port, o->op, b, payload_bytes, (uint16_t)o->bytes);
-	tp->counters.tx_packets++;
+	o->bytes = local_bytes(t, o->op, o->local->p.more, payload_bytes);
+	local_add(tp, o->local, qp, o->op, b, payload_bytes, o->bytes);
+	tp->counters.tx_packets += 1u + o->local->p.more;
 	tp->counters.tx_bytes += o->bytes;
-	tp->counters.tx_by_reference++;
-}
-
-void
-locals_drop(struct transport *tp)
-{
-	for (uint32_t i = 0; i < tp->locals->n; i++)
-		if (tp->locals->e[i].m != NULL)
-			rte_pktmbuf_free(tp->locals->e[i].m);
-	tp->locals->n = 0;
+	tp->counters.tx_by_reference += 1u + o->local->p.more;
 }
 
 bool

@@ -51,13 +51,13 @@ ack_upto(struct transport *tp, struct qp *qp, uint32_t psn)
 }
 
 void
-ack_response(struct transport *tp, struct qp *qp)
+ack_response(struct transport *tp, struct qp *qp, uint32_t psns)
 {
 	const struct tp_swqe *w = qp_inflight(qp, qp->req.sq_tail);
-	uint32_t nth = (qp->req.psn_una - w->first_psn) & WIRE_PSN_MASK;
-	bool last = qp->req.psn_una == w->last_psn;
+	uint32_t psn = wire_psn_add(qp->req.psn_una, psns - 1), nth = (psn - w->first_psn) & WIRE_PSN_MASK;
+	bool last = psn == w->last_psn;
 
-	qp->req.psn_una = wire_psn_add(qp->req.psn_una, 1);
+	qp->req.psn_una = wire_psn_add(psn, 1);
 	if ((last || (nth & (TP_READ_CHUNK_PACKETS - 1)) == TP_READ_CHUNK_PACKETS - 1) && qp->req.rd_out > 0)
 		qp->req.rd_out--;
 	if (last)

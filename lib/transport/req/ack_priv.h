@@ -13,8 +13,8 @@
  * @return false if it stopped at a READ or atomic, whose response was lost (implied NAK, 9.7.5.1.2).
  */
 bool ack_upto(struct transport *tp, struct qp *qp, uint32_t psn);
-/** The response with PSN psn_una has arrived and was placed; the oldest WQE is a READ or atomic. */
-void ack_response(struct transport *tp, struct qp *qp);
+/** The responses with @p psns PSNs from psn_una on, all of one request, have arrived and were placed; the oldest WQE is a READ or atomic. */
+void ack_response(struct transport *tp, struct qp *qp, uint32_t psns);
 
 /* ---- End-to-end credits: receives that the peer has posted (9.7.7.2) ---- */
 /** Take over the credits in an AETH. */

@@ -21,7 +21,8 @@ struct req_packet {
 	struct tp_swqe *w;
 	uint32_t counter;  /**< of the WQE's slot in the SQ */
 	uint32_t psn;
-	uint32_t psns;     /**< READ: number of response packets to request; else 1 */
+	uint32_t psns;     /**< READ: number of response packets to request; else 1, or how many PSNs a packet by reference has */
+	const uint8_t *piece; /**< SEND, WRITE: where the payload is, if it has several PSNs */
 	bool ackreq;       /**< SEND, WRITE: request an ACK. Other requests are always answered */
 };
 
@@ -54,8 +55,8 @@ build_data(struct transport *tp, struct qp *qp, const struct req_packet *r)
 	const struct tp_req_op *op = &tp_req_ops[w->opcode];
 	uint32_t nth = (r->psn - w->first_psn) & WIRE_PSN_MASK;
 	uint32_t off = nth << qp->path.mtu_shift;
-	uint32_t len = RTE_MIN(w->length - off, UINT32_C(1) << qp->path.mtu_shift);
-	bool last = r->psn == w->last_psn;
+	uint32_t len = RTE_MIN(w->length - off, r->psns << qp->path.mtu_shift);
+	bool last = wire_psn_add(r->psn, r->psns - 1) == w->last_psn;
 	struct wire_bth b = build_bth(qp, r, nth == 0 ? (last ? op->only : op->first) : (last ? op->last : op->middle), r->ackreq,
 				      last && (w->flags & UROCE_SEND_SOLICITED) != 0);
 	struct tp_out o;
@@ -70,7 +71,11 @@ build_data(struct transport *tp, struct qp *qp, const struct req_packet *r)
 		memcpy(o.bth + o.op->off_imm, &(uint32_t){ wqe_get_imm(slot) }, WIRE_IMM_BYTES);
 	if (unlikely(o.op->flags & WIRE_F_IETH))
 		wire_put32(o.bth + o.op->off_ieth, wqe_get_imm(slot));
-	if (len > 0 && unlikely((likely(o.local == NULL) ? sq_gather(tp, qp, w, r->counter, off, tp_payload(&o), len) :
+	if (unlikely(r->psns > 1)) {
+		UROCE_ASSERT(o.local != NULL);
+		o.local->p.payload = r->piece;
+		o.local->p.more = (uint16_t)(r->psns - 1);
+	} else if (len > 0 && unlikely((likely(o.local == NULL) ? sq_gather(tp, qp, w, r->counter, off, tp_payload(&o), len) :
 							    sq_payload(tp, qp, w, r->counter, off, &o, len)) != 0)) {
 		tp_cancel(tp, &o);
 		return false;

@@ -99,7 +99,7 @@ read_response(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	struct tp_swqe *w = qp_inflight(qp, qp->req.sq_tail);
 	uint32_t off = ((qp->req.psn_una - w->first_psn) & WIRE_PSN_MASK) << qp->path.mtu_shift;
-	uint32_t want = swqe_kind(qp_inflight(qp, qp->req.sq_tail)) == TP_REQ_READ ? RTE_MIN(w->length - off, UINT32_C(1) << qp->path.mtu_shift) : 0;
+	uint32_t want = swqe_kind(qp_inflight(qp, qp->req.sq_tail)) == TP_REQ_READ ? RTE_MIN(w->length - off, (UINT32_C(1) + p->more) << qp->path.mtu_shift) : 0;
 
 	if (unlikely(p->payload_bytes != want)) {
 		bad_response(tp, qp);
@@ -108,7 +108,7 @@ read_response(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	if (!scatter_response(tp, qp, off, p->payload, want))
 		return;
 	qp->rcv.rx_bytes += want;
-	ack_response(tp, qp);
+	ack_response(tp, qp, 1u + p->more);
 }
 
 static void
@@ -117,7 +117,7 @@ atomic_response(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	uint64_t old = wire_get64(p->bthp + p->op->off_atomicacketh);
 
 	if (scatter_response(tp, qp, 0, (const uint8_t *)&old, sizeof(old)))
-		ack_response(tp, qp);
+		ack_response(tp, qp, 1);
 }
 
 static void
@@ -180,7 +180,7 @@ completer_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	uint32_t psn = p->bth.psn;
 	uint8_t syndrome;
 
-	tp->counters.acks_received++;
+	tp->counters.acks_received += 1u + p->more;
 	/* This PSN was never sent: the peer is broken, or isn't ours. */
 	if (unlikely(wire_psn_diff(psn, qp->req.psn_max) >= 0)) {
 		tp->counters.rx_ghost_ack++;

@@ -18,9 +18,23 @@
 #include "transport/req/scoreboard_priv.h"
 
 /* ---- Admission ---- */
-/* May the next packet of a SEND or WRITE be sent? */
+/* The next packet stays on this host: if it goes by reference, it has as many of the message's PSNs as are in one mapped piece, @p most at most. */
+static __rte_noinline void
+admit_several(struct transport *tp, struct qp *qp, struct req_packet *r, uint32_t most)
+{
+	uint32_t off = ((r->psn - r->w->first_psn) & WIRE_PSN_MASK) << qp->path.mtu_shift;
+	uint32_t n = RTE_MIN((uint32_t)wire_psn_diff(r->w->last_psn, r->psn) + 1, most);
+
+	if (n < 2 || !local_takes_several(tp, qp))
+		return;
+	r->piece = sq_piece(tp, qp, r->w, r->counter, off, RTE_MIN(r->w->length - off, n << qp->path.mtu_shift));
+	if (r->piece != NULL)
+		r->psns = n;
+}
+
+/* May the next packet of a SEND or WRITE be sent? It has at most @p budget PSNs. */
 static __rte_always_inline enum req_wait
-admit_data(struct transport *tp, struct qp *qp, struct req_packet *r)
+admit_data(struct transport *tp, struct qp *qp, struct req_packet *r, uint32_t budget)
 {
 	int32_t out = wire_psn_diff(r->psn, qp->req.psn_una);
 
@@ -37,8 +51,10 @@ admit_data(struct transport *tp, struct qp *qp, struct req_packet *r)
 	 * so does any packet while no round trip is being measured: a slow QP would otherwise learn nothing for many
 	 * round trips.
 	 */
-	r->ackreq = r->psn == r->w->last_psn || (r->psn & qp->loss.ackreq_mask) == qp->loss.ackreq_mask ||
-		    out == qp->loss.cwnd - 1 || (unlikely(qp->req.cc != NULL) && !qp->loss.rtt_timing);
+	if (unlikely(qp->path.detour))
+		admit_several(tp, qp, r, RTE_MIN(budget, (uint32_t)(qp->loss.cwnd - out)));
+	r->ackreq = wire_psn_add(r->psn, r->psns - 1) == r->w->last_psn || (r->psn & qp->loss.ackreq_mask) + r->psns > qp->loss.ackreq_mask ||
+		    out + (int32_t)r->psns >= qp->loss.cwnd || (unlikely(qp->req.cc != NULL) && !qp->loss.rtt_timing);
 	return REQ_RUNS;
 }
 
@@ -79,8 +95,8 @@ account(struct transport *tp, struct qp *qp, const struct req_packet *r, bool an
 	if (answered || r->ackreq)
 		rtt_start(tp, qp);
 	if (unlikely(wire_psn_diff(r->psn, qp->req.psn_max) < 0)) {
-		tp->counters.retransmitted_packets++;
-		qp->diag.retransmitted++;
+		tp->counters.retransmitted_packets += answered ? 1 : r->psns;
+		qp->diag.retransmitted += answered ? 1 : r->psns;
 		if (r->psn == qp->req.psn_una)
 			qp->loss.resent = true;
 	}
@@ -148,9 +164,9 @@ send_other(struct transport *tp, struct qp *qp, struct req_packet *r, uint8_t ki
 	return 1;
 }
 
-/* Send the next packet. @return 1; 0: it has to wait (qp->req.wait), or its WQE has turned out bad. */
+/* Send the next packet, of at most @p budget PSNs. @return how many it has; 0: it has to wait (qp->req.wait), or its WQE has turned out bad. */
 static __rte_always_inline uint32_t
-send_next(struct transport *tp, struct qp *qp, struct tp_swqe *w)
+send_next(struct transport *tp, struct qp *qp, struct tp_swqe *w, uint32_t budget)
 {
 	struct req_packet r = { .w = w, .counter = qp->req.sq_cur, .psn = qp->req.psn_cur, .psns = 1 };
 	uint8_t kind = tp_req_ops[w->opcode].kind;
@@ -158,7 +174,7 @@ send_next(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 
 	if (unlikely(kind != TP_REQ_DATA))
 		return send_other(tp, qp, &r, kind);
-	wait = admit_data(tp, qp, &r);
+	wait = admit_data(tp, qp, &r, budget);
 	if (unlikely(wait != REQ_RUNS)) {
 		qp->req.wait = wait;
 		return 0;
@@ -166,12 +182,12 @@ send_next(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 	if (unlikely(!(likely(qp->service != WIRE_UD) ? build_data(tp, qp, &r) : build_ud(tp, qp, &r))))
 		return not_built(qp, w);
 	account(tp, qp, &r, false);
-	return 1;
+	return r.psns;
 }
 
 /* As send_next(), under congestion control. */
 static __rte_noinline uint32_t
-send_paced(struct transport *tp, struct qp *qp, struct tp_swqe *w)
+send_paced(struct transport *tp, struct qp *qp, struct tp_swqe *w, uint32_t budget)
 {
 	uint64_t bytes = tp->counters.tx_bytes;
 	uint32_t psn = qp->req.psn_cur, n;
@@ -180,7 +196,7 @@ send_paced(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 		qp->req.wait = REQ_WAIT_PACE;
 		return 0;
 	}
-	n = send_next(tp, qp, w);
+	n = send_next(tp, qp, w, budget);
 	if (n != 0)
 		cc_sent_request(tp, qp, (uint32_t)(tp->counters.tx_bytes - bytes),
 				tp_req_ops[w->opcode].kind == TP_REQ_READ ? (qp->req.psn_cur - psn) & WIRE_PSN_MASK : 0);
@@ -210,7 +226,7 @@ requester_run(struct transport *tp, struct qp *qp, uint32_t budget)
 			qp->req.wait = REQ_WAIT_FENCE;
 			break;
 		}
-		n = unlikely(qp->req.cc != NULL) ? send_paced(tp, qp, w) : send_next(tp, qp, w);
+		n = unlikely(qp->req.cc != NULL) ? send_paced(tp, qp, w, budget - work) : send_next(tp, qp, w, budget - work);
 		work += n;
 		if (unlikely(n == 0)) {
 			if (w->status != 0)

@@ -161,7 +161,7 @@ sack_advance(struct transport *tp, struct qp *qp)
 			if (wire_psn_diff(una, qp->req.scoreboard->acked) < 0)
 				ack_upto(tp, qp, wire_psn_add(qp->req.scoreboard->acked, WIRE_PSN_MASK));
 		} else if (kind != TP_REQ_NONE && kind != TP_REQ_LOCAL && sack_bit(qp->req.scoreboard->has, una)) {
-			ack_response(tp, qp);
+			ack_response(tp, qp, 1);
 		}
 		if (qp->req.psn_una == una)
 			return;

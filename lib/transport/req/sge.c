@@ -140,9 +140,8 @@ sq_gather_any(struct transport *tp, struct qp *qp, struct tp_swqe *w, uint32_t c
 	return 0;
 }
 
-/* @return where all @p len bytes at @p off of the message are, or NULL: not in one mapped piece. A wrong key is found by sq_gather_any(). */
-static const uint8_t *
-one_piece(struct transport *tp, struct qp *qp, const struct tp_swqe *w, uint32_t counter, uint32_t off, uint32_t len)
+const uint8_t *
+sq_piece(struct transport *tp, struct qp *qp, const struct tp_swqe *w, uint32_t counter, uint32_t off, uint32_t len)
 {
 	const struct ring_sge *sge = wqe_sges(ring_slot(&qp->req.sq, counter), w->opcode);
 	const struct mr *mr;
@@ -168,7 +167,7 @@ one_piece(struct transport *tp, struct qp *qp, const struct tp_swqe *w, uint32_t
 uint8_t
 sq_payload(struct transport *tp, struct qp *qp, struct tp_swqe *w, uint32_t counter, uint32_t off, struct tp_out *o, uint32_t len)
 {
-	const uint8_t *piece = one_piece(tp, qp, w, counter, off, len);
+	const uint8_t *piece = sq_piece(tp, qp, w, counter, off, len);
 	uint8_t *room;
 
 	if (likely(piece != NULL)) {

@@ -50,6 +50,8 @@ sq_gather(struct transport *tp, struct qp *qp, struct tp_swqe *w, uint32_t count
 	return 0;
 }
 
+/** @return where all @p len bytes at @p off of the message are, or NULL: not in one mapped piece. A wrong key is found by sq_gather_any(). */
+const uint8_t *sq_piece(struct transport *tp, struct qp *qp, const struct tp_swqe *w, uint32_t counter, uint32_t off, uint32_t len);
 /** As sq_gather(), for packet @p o, which goes by reference: its payload stays where it is, if it is in one mapped piece. */
 uint8_t sq_payload(struct transport *tp, struct qp *qp, struct tp_swqe *w, uint32_t counter, uint32_t off, struct tp_out *o, uint32_t len);
 /** Scatter response bytes at offset @p off of the message into the SGEs of WQE @p counter. @return 0, enum tp_vendor_err or COPY_LATER. */

@@ -103,15 +103,30 @@ put_pieces(struct transport *tp, struct qp *qp, const struct tp_res *r, struct m
 	return room != NULL ? read_pieces(tp, qp, r, mr, va, off, room, len) : COPY_LATER;
 }
 
-/* Send one packet of a READ response: of what was requested again, else the next one. */
+/* @return how many PSNs the next packet of a READ's response has, @p most at most: several if it goes by reference and they are in one mapped piece. */
+static __rte_noinline uint32_t
+response_psns(struct transport *tp, struct qp *qp, const struct tp_res *r, const struct tp_read *d, uint32_t most)
+{
+	uint32_t n = RTE_MIN((uint32_t)wire_psn_diff(res_last_psn(qp, r), d->cur) + 1, most);
+	uint32_t off = ((d->cur - r->psn) & WIRE_PSN_MASK) << qp->path.mtu_shift;
+	uint64_t va = d->va + off;
+	const struct mr *mr;
+
+	if (n < 2 || d->again != 0 || !local_takes_several(tp, qp))
+		return 1;
+	mr = read_opens(tp, qp, d, &va, RTE_MIN(r->length - off, n << qp->path.mtu_shift));
+	return mr != NULL && mr->host != NULL ? n : 1;
+}
+
+/* Send one packet of a READ response: of what was requested again, else the next one. @p psns: how many PSNs it has. */
 static enum sent
-send_read_response(struct transport *tp, struct qp *qp, const struct tp_res *r, struct tp_read *d, uint8_t ack)
+send_read_response(struct transport *tp, struct qp *qp, const struct tp_res *r, struct tp_read *d, uint8_t ack, uint32_t psns)
 {
 	uint32_t nth = likely(d->again == 0) ? (d->cur - r->psn) & WIRE_PSN_MASK : (uint32_t)__builtin_ctz(d->again);
 	uint32_t psn = wire_psn_add(r->psn, nth), off = nth << qp->path.mtu_shift, last_psn = res_last_psn(qp, r);
-	uint32_t len = RTE_MIN(r->length - off, UINT32_C(1) << qp->path.mtu_shift);
+	uint32_t len = RTE_MIN(r->length - off, psns << qp->path.mtu_shift);
 	bool first = likely(d->again == 0) ? d->begins : !d->run;
-	bool last = likely(d->again == 0) ? psn == last_psn : (d->again >> nth & 2) == 0;
+	bool last = likely(d->again == 0) ? wire_psn_add(psn, psns - 1) == last_psn : (d->again >> nth & 2) == 0;
 	uint8_t opcode = first ? (last ? WIRE_OP_READ_RESP_ONLY : WIRE_OP_READ_RESP_FIRST) :
 			 last  ? WIRE_OP_READ_RESP_LAST :
 				 WIRE_OP_READ_RESP_MIDDLE;
@@ -137,6 +152,10 @@ send_read_response(struct transport *tp, struct qp *qp, const struct tp_res *r, 
 	}
 	if (o.op->flags & WIRE_F_AETH)
 		wire_put_aeth(o.bth + o.op->off_aeth, ack, qp->rcv.msn);
+	if (unlikely(psns > 1)) {
+		UROCE_ASSERT(o.local != NULL);
+		o.local->p.more = (uint16_t)(psns - 1);
+	}
 	tp_finish(tp, qp, &o, &b, len);
 	if (unlikely(qp->req.cc != NULL))
 		cc_sent(tp, qp->req.cc, o.bytes);
@@ -146,7 +165,7 @@ send_read_response(struct transport *tp, struct qp *qp, const struct tp_res *r, 
 		return d->again == 0 && wire_psn_diff(d->cur, last_psn) > 0 ? SENT_ALL : SENT_PART;
 	}
 	d->begins = false;
-	d->cur = wire_psn_add(d->cur, 1);
+	d->cur = wire_psn_add(d->cur, psns);
 	return last ? SENT_ALL : SENT_PART;
 }
 
@@ -227,12 +246,19 @@ responder_run(struct transport *tp, struct qp *qp, uint32_t budget)
 	while (qp->resp.pending != 0 && work < budget) {
 		uint32_t i = oldest_pending(qp);
 		struct tp_res *r = &qp->resp.res[i];
-		enum sent sent = r->atomic || r->placed ? send_atomic_response(tp, qp, r, ack) :
-							  send_read_response(tp, qp, r, &qp->resp.reads[i], ack);
+		uint32_t psns = 1;
+		enum sent sent;
 
+		if (r->atomic || r->placed) {
+			sent = send_atomic_response(tp, qp, r, ack);
+		} else {
+			if (unlikely(qp->path.detour))
+				psns = response_psns(tp, qp, r, &qp->resp.reads[i], budget - work);
+			sent = send_read_response(tp, qp, r, &qp->resp.reads[i], ack, psns);
+		}
 		if (sent == SENT_LATER)
 			return work;
-		work++;
+		work += psns;
 		if (sent == SENT_PART)
 			continue;
 		qp->resp.pending &= ~(UINT64_C(1) << i);

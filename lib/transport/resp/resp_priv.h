@@ -64,7 +64,7 @@ key_opens(struct transport *tp, const struct qp *qp, uint32_t rkey, uint32_t acc
 static inline bool
 message_continues(const struct qp *qp, const struct wire_pkt *p)
 {
-	uint32_t f = p->op->flags, mtu = UINT32_C(1) << qp->path.mtu_shift;
+	uint32_t f = p->op->flags, most = (UINT32_C(1) + p->more) << qp->path.mtu_shift;
 
 	if (qp->rcv.msg == TP_RMSG_NONE) {
 		if (!(f & WIRE_F_START))
@@ -75,8 +75,8 @@ message_continues(const struct qp *qp, const struct wire_pkt *p)
 	if (!(f & (WIRE_F_SEND | WIRE_F_WRITE)))
 		return true;
 	if (!(f & WIRE_F_END))
-		return p->payload_bytes == mtu && p->bth.pad == 0;
-	return p->payload_bytes <= mtu && ((f & WIRE_F_START) || p->payload_bytes > 0);
+		return p->payload_bytes == most && p->bth.pad == 0;
+	return p->payload_bytes <= most && ((f & WIRE_F_START) || p->payload_bytes > 0);
 }
 /** Write a WRITE packet's payload to memory. @return 0; the NAK syndrome with which an RC responder refuses it; or COPY_LATER. */
 uint8_t message_write(struct transport *tp, struct qp *qp, const struct wire_pkt *p);

@@ -44,7 +44,7 @@ responder_reset(struct qp *qp)
 static inline void
 accepted(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
-	qp->rcv.epsn = wire_psn_add(qp->rcv.epsn, 1);
+	qp->rcv.epsn = wire_psn_add(qp->rcv.epsn, 1u + p->more);
 	if (unlikely(qp->rcv.nak_state != TP_NAK_NONE) && responder_gap_remains(qp))
 		return;
 	if (p->bth.ackreq) {

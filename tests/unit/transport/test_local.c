@@ -226,6 +226,7 @@ a_full_vector_loses_nothing(void **state)
 	struct bed t;
 
 	bed_up(&t, NULL);
+	t.h->tp->c.limits.local_packets = MANY / 2;
 	for (unsigned int i = 0; i < MANY; i++) {
 		from[i] = end_new(t.h, NULL);
 		to[i] = end_new(t.h, NULL);
