@@ -148,15 +148,16 @@ bool engine_event_next(struct engine *e, struct engine_event *ev);
 
 /* ---- Captures ---- */
 /**
- * Sees all packets that ports receive and send. All functions are called on the engine's lcore, for several engines at
- * once. Without a tap an engine pays a branch per burst; with a tap it handles packets one by one.
+ * Sees all packets that ports receive and send, and those that QPs of this host send each other, once, when they arrive. All functions are called on
+ * the engine's lcore, for several engines at once. Without a tap an engine pays a branch per burst; with a tap it handles packets one by one.
  */
+enum engine_tap_way { ENGINE_TAP_RX, ENGINE_TAP_TX, ENGINE_TAP_LOCAL /**< from this host to itself */ };
 struct engine_tap {
 	/**
-	 * A packet was received, or is about to be sent.
+	 * A packet was received, or is about to be sent. @p m is valid until the return.
 	 * @return an argument for end(); NULL: the tap doesn't want the packet.
 	 */
-	void *(*begin)(struct engine_tap *t, uint16_t port, const struct rte_mbuf *m, bool tx, uint64_t now_ns);
+	void *(*begin)(struct engine_tap *t, uint16_t port, const struct rte_mbuf *m, enum engine_tap_way way, uint64_t now_ns);
 	/**
 	 * The packet was handled.
 	 * @param dropped  Name of the counter that says why it was dropped; NULL: it wasn't.

@@ -88,6 +88,7 @@ struct engine {
 	_Atomic bool in_turn;
 	struct engine_stats stats;   /**< [owner] */
 	struct engine_tap *tap;      /**< [owner] or NULL */
+	struct tp_tap tp_tap;        /**< [owner] shows it what goes by reference */
 	struct net_counters net[UROCE_MAX_PORTS];      /**< [owner] */
 	uint64_t tx_progress_ns[UROCE_MAX_PORTS];      /**< [owner] when the port last accepted a packet or had none */
 	struct engine_session **sessions; /**< [owner] all of them by their ids, room for UROCE_MAX_SESSIONS; NULL: no session */

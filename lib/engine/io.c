@@ -7,6 +7,7 @@
 
 #include <rte_ethdev.h>
 
+#include "base/container_of.h"
 #include "base/tsan.h"
 #include "engine/engine_priv.h"
 
@@ -28,7 +29,7 @@ send_drop(struct engine *e, struct rte_mbuf *m)
 static __rte_noinline void
 tap_show(struct engine *e, uint16_t port, const struct rte_mbuf *m)
 {
-	void *seen = e->tap->begin(e->tap, port, m, true, e->now_ns);
+	void *seen = e->tap->begin(e->tap, port, m, ENGINE_TAP_TX, e->now_ns);
 
 	if (seen != NULL)
 		e->tap->end(e->tap, seen, NULL);
@@ -74,17 +75,17 @@ other_packets(struct engine *e, uint16_t port, struct rte_mbuf **pkts, uint16_t 
 
 /** transport_rx() packet by packet: the counter that has changed tells why a packet was dropped. */
 static __rte_noinline uint16_t
-tap_rx(struct engine *e, uint16_t p, struct rte_mbuf **pkts, uint16_t n, uint64_t now_ns)
+tap_rx(struct engine *e, uint16_t p, struct rte_mbuf **pkts, uint16_t n, enum engine_tap_way way, uint64_t now_ns)
 {
 	const struct tp_counters *c = transport_counters(e->tp);
 	struct tp_counters before;
 	uint16_t rest = 0;
 
 	for (uint16_t i = 0; i < n; i++) {
-		void *seen = e->tap->begin(e->tap, p, pkts[i], false, now_ns);
+		void *seen = e->tap->begin(e->tap, p, pkts[i], way, now_ns);
 
 		before = *c;
-		if (transport_rx(e->tp, p, &pkts[i], 1, false, now_ns) > 0)
+		if (transport_rx(e->tp, p, &pkts[i], 1, way == ENGINE_TAP_LOCAL, now_ns) > 0)
 			pkts[rest++] = pkts[i];
 		if (seen != NULL)
 			e->tap->end(e->tap, seen, tp_drop_reason(&before, c));
@@ -105,7 +106,7 @@ rx_port(struct engine *e, uint16_t p, uint64_t now_ns)
 	e->stats.rx_bursts++;
 	e->stats.rx_bursts_of[31 - __builtin_clz(n)]++;
 	e->stats.rx_packets += n;
-	rest = __builtin_expect(e->tap != NULL, 0) ? tap_rx(e, p, pkts, n, now_ns) :
+	rest = __builtin_expect(e->tap != NULL, 0) ? tap_rx(e, p, pkts, n, ENGINE_TAP_RX, now_ns) :
 						     transport_rx(e->tp, p, pkts, n, false, now_ns);
 	if (__builtin_expect(rest > 0, 0))
 		other_packets(e, p, pkts, rest);
@@ -145,6 +146,21 @@ rx_by_port(struct engine *e, struct rte_mbuf **pkts, uint16_t n, bool trusted, u
 	}
 }
 
+/** Show the tap what this host sends itself. Nobody looks at the ICRCs of these frames, so they have none until now. */
+static __rte_noinline void
+tap_loop(struct engine *e, struct rte_mbuf **pkts, uint16_t n, uint64_t now_ns)
+{
+	for (uint16_t i = 0; i < n; i++) {
+		struct wire_pkt p;
+
+		if (wire_parse(rte_pktmbuf_mtod(pkts[i], uint8_t *), pkts[i]->data_len, false, &p) == WIRE_OK)
+			wire_put_icrc(rte_pktmbuf_mtod(pkts[i], uint8_t *) + pkts[i]->data_len - WIRE_ICRC_BYTES,
+				      wire_icrc_packet(p.l3, p.ip_version, (size_t)(p.payload + p.payload_bytes + p.bth.pad - p.l3)));
+		if (tap_rx(e, pkts[i]->port, &pkts[i], 1, ENGINE_TAP_LOCAL, now_ns) > 0)
+			rte_pktmbuf_free(pkts[i]);
+	}
+}
+
 static uint32_t
 rx_loop(struct engine *e, uint64_t now_ns)
 {
@@ -157,7 +173,10 @@ rx_loop(struct engine *e, uint64_t now_ns)
 	/* transport_rx() may put answers into the vector while it handles requests. */
 	memcpy(pkts, v->pkts, n * sizeof(pkts[0]));
 	v->n = 0;
-	rx_by_port(e, pkts, n, true, now_ns);
+	if (__builtin_expect(e->tap != NULL, 0))
+		tap_loop(e, pkts, n, now_ns);
+	else
+		rx_by_port(e, pkts, n, true, now_ns);
 	return n;
 }
 
@@ -293,7 +312,7 @@ tap_tx(struct engine *e, uint16_t p, struct tp_txvec *v)
 	uint16_t n, i;
 
 	for (i = 0; i < v->n; i++)
-		seen[i] = e->tap->begin(e->tap, p, v->pkts[i], true, e->now_ns);
+		seen[i] = e->tap->begin(e->tap, p, v->pkts[i], ENGINE_TAP_TX, e->now_ns);
 	tsan_release(&wires);
 	n = rte_eth_tx_burst(e->c.ports[p]->port_id, (uint16_t)e->c.id, v->pkts, v->n);
 	for (i = 0; i < v->n; i++) {
@@ -307,10 +326,28 @@ tap_tx(struct engine *e, uint16_t p, struct tp_txvec *v)
 	return n;
 }
 
+static void *
+local_begin(struct tp_tap *t, uint16_t port, const struct rte_mbuf *m, uint64_t now_ns)
+{
+	struct engine *e = container_of(t, struct engine, tp_tap);
+
+	return e->tap->begin(e->tap, port, m, ENGINE_TAP_LOCAL, now_ns);
+}
+
+static void
+local_end(struct tp_tap *t, void *packet, const char *dropped)
+{
+	struct engine *e = container_of(t, struct engine, tp_tap);
+
+	e->tap->end(e->tap, packet, dropped);
+}
+
 void
 engine_set_tap(struct engine *e, struct engine_tap *t)
 {
 	e->tap = t;
+	e->tp_tap = (struct tp_tap){ local_begin, local_end };
+	transport_set_tap(e->tp, t != NULL ? &e->tp_tap : NULL);
 }
 
 uint32_t

@@ -225,8 +225,7 @@ rx_run_waiting(struct transport *tp, struct qp *qp, uint32_t budget)
 	return n;
 }
 
-/* Pass a packet to its QP that can't wait, behind those that do. */
-static __rte_always_inline void
+void
 rx_at_once(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
 {
 	if (unlikely(rx_waits(qp)))
@@ -367,11 +366,8 @@ struct rx_slot {
 	bool good;     /* the packet itself is valid */
 };
 
-/*
- * A valid packet for a number that no QP has. A CNP may well arrive after its QP has finished its work and is
- * destroyed.
- */
-static void
+/* A CNP may well arrive after its QP has finished its work and is destroyed. */
+void
 rx_no_qp(struct transport *tp, uint16_t port, const struct wire_pkt *p)
 {
 	if (p->bth.dqpn == WIRE_QPN_GSI && tp->c.mad != NULL) {
@@ -502,86 +498,4 @@ transport_rx(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16
 		left += not_roce;
 	}
 	return left;
-}
-
-/* @return whether a packet that stands for several is what the QP expects next, and the QP does nothing that is done packet by packet. */
-static bool
-takes_whole(const struct qp *qp, const struct tp_local *l)
-{
-	if (l->mtu_shift != qp->path.mtu_shift || qp->copy != NULL || rx_waits(qp))
-		return false;
-	if (l->p.op->flags & WIRE_F_RESPONSE)
-		return l->p.bth.psn == qp->req.psn_una && qp->req.scoreboard == NULL;
-	return l->p.bth.psn == qp->rcv.epsn && qp->rcv.reorder == NULL;
-}
-
-/* @return whether it was executed; else nothing of it was done. */
-static bool
-rx_whole(struct transport *tp, struct qp *qp, const struct tp_local *l)
-{
-	uint64_t acks = tp->counters.acks_received;
-
-	if (!takes_whole(qp, l))
-		return false;
-	tp->locals->whole = true;
-	tp->locals->in_parts = false;
-	rx_to_qp(tp, qp, l->port, &l->p);
-	tp->locals->whole = false;
-	if (likely(!tp->locals->in_parts))
-		return true;
-	tp->counters.acks_received = acks;
-	return false;
-}
-
-static __rte_noinline void
-rx_several(struct transport *tp, struct qp *qp, const struct tp_local *l)
-{
-	struct local_part part;
-
-	if (rx_whole(tp, qp, l))
-		return;
-	MARK("a packet by reference that stands for several is executed packet by packet");
-	for (uint32_t i = 0; i <= l->p.more; i++) {
-		local_part(l, i, &part);
-		rx_at_once(tp, qp, l->port, &part.p);
-	}
-}
-
-static inline void
-rx_by_reference(struct transport *tp, struct qp *qp, const struct tp_local *l)
-{
-	if (unlikely(l->p.more != 0))
-		rx_several(tp, qp, l);
-	else
-		rx_at_once(tp, qp, l->port, &l->p);
-	if (unlikely(tp->journal != NULL))
-		journal_stepped(tp, qp);
-}
-
-void
-rx_local(struct transport *tp)
-{
-	struct tp_locals *ls = tp->locals;
-	struct meter m = { 0 };
-
-	/* Whoever handles one of them may append others. */
-	for (uint32_t i = 0; i < ls->n; i++) {
-		struct tp_local *l = &ls->e[i];
-		struct qp *qp = qp_table_get(tp->c.sh.qps, l->p.bth.dqpn);
-
-		if (meter_runs(tp))
-			meter_to(tp, &m, qp != NULL && qp_transport(qp) == tp ? qp->share : NULL);
-		tp->counters.rx_packets += 1u + l->p.more;
-		tp->counters.rx_bytes += l->bytes;
-		if (likely(qp != NULL && qp_transport(qp) == tp))
-			rx_by_reference(tp, qp, l);
-		else if (qp == NULL)
-			rx_no_qp(tp, l->port, &l->p);
-		else
-			tp->counters.rx_unknown_qp++; /* its number is another engine's by now */
-		if (unlikely(l->m != NULL))
-			tp_mbuf_put(tp, l->m);
-	}
-	meter_to(tp, &m, NULL);
-	ls->n = 0;
 }

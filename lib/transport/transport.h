@@ -372,6 +372,16 @@ uint32_t transport_copies(const struct transport *tp);
 /** [engine] @return the time at which transport_run() must be called at the latest, UINT64_MAX if nothing is due. */
 uint64_t transport_next_timeout(const struct transport *tp);
 
+/** Sees the packets that QPs of one transport send each other by reference, as the frames that they would have. All on the engine's thread. */
+struct tp_tap {
+	/** @p m is about to be delivered; it is valid until the return. @return an argument for end(); NULL: the tap doesn't want the packet. */
+	void *(*begin)(struct tp_tap *t, uint16_t port, const struct rte_mbuf *m, uint64_t now_ns);
+	/** It was delivered. @param dropped  Name of the counter that says why it was dropped; NULL: it wasn't. */
+	void (*end)(struct tp_tap *t, void *packet, const char *dropped);
+};
+/** [engine] Set the tap, or remove it (NULL). */
+void transport_set_tap(struct transport *tp, struct tp_tap *t);
+
 /** [engine] @return the TX vector of @p port; the packets' ICRCs are filled in. */
 struct tp_txvec *transport_tx(struct transport *tp, uint16_t port);
 /**

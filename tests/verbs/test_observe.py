@@ -163,7 +163,7 @@ class Observed(unittest.TestCase):
         self.expect_why('h2', '1 READs and atomics are outstanding, 1 may be (max_rd_atomic)', 'the congestion window is full')
 
     def capture(self, options, packets):
-        path = os.path.join(self.lab.data['dir'], f'{len(options)}.pcapng')
+        path = os.path.join(self.lab.data['dir'], options.translate(str.maketrans(',=', '--')) + '.pcapng')
         self.assertEqual(self.ask('h2', f'/uroce/capture,start,{path},{options}')['running'], 'yes')
         self.eventually(lambda: self.ask('h2', '/uroce/capture')['packets'] >= packets, 'packets are captured')
         with self.assertRaisesRegex(LabError, 'runs already'):
@@ -183,6 +183,26 @@ class Observed(unittest.TestCase):
         bad = self.capture(f'qp={self.qpn("h2")},snap=128', 200)
         self.impair('none')
         self.assertIn('dropped: rx_icrc_encapsulated', {p['layers']['frame_comment'][0] for p in bad if 'frame_comment' in p['layers']})
+
+    def test_captures_have_what_programs_of_one_host_send_each_other(self):
+        program = ['ib_write_bw', '-d', pairs.DEVICE, '-s', '65536', '--run_infinitely', '-x', self.gid]
+        port = self.lab.tcp_port()
+        self.sides.append(pairs.Side(self.lab, 'h2', pairs.with_port(program, port)))
+        self.eventually(lambda: self.sides[0].listens(port), 'the server listens')
+        self.sides.append(pairs.Side(self.lab, 'h2', [*pairs.with_port(program, port), self.lab.tcp_address('h2')]))
+        by_reference = lambda: self.ask('h2', '/uroce/engine,0')['transport']['tx_by_reference']  # noqa: E731
+        self.eventually(lambda: by_reference() > 1000, 'packets go by reference')
+        if not shutil.which('tshark'):
+            return
+        qpns = set(self.ask('h2', '/uroce/qp')['numbers'])
+        whole = self.capture('port=uroce0,snap=128', 200)
+        self.assertEqual({int(p['layers']['infiniband_bth_destqp'][0], 16) for p in whole}, qpns)
+        self.assertFalse([p for p in whole if '_ws_malformed' in p['layers'] or 'frame_comment' in p['layers']])
+        # Both directions of a QP, and it goes on without the capture.
+        one = self.capture(f'qp={min(qpns)},snap=99', 200)
+        self.assertEqual({int(p['layers']['infiniband_bth_destqp'][0], 16) for p in one}, qpns)
+        before = by_reference()
+        self.eventually(lambda: by_reference() > before + 1000, 'packets go by reference')
 
     def tshark(self, path):
         done = subprocess.run(['tshark', '-r', path, '-T', 'ek', '-e', 'frame.protocols', '-e', 'frame.comment', '-e',

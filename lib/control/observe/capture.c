@@ -24,7 +24,7 @@ struct copy {
 	struct source *source;
 	uint64_t ns;
 	uint16_t port;
-	bool tx;
+	uint8_t way;                    /**< enum engine_tap_way */
 	uint32_t bytes, captured;
 	const char *dropped;
 	uint8_t data[WIRE_MAX_FRAME_BYTES];
@@ -65,14 +65,16 @@ struct capture {
 /* ---- The tap, on the engines' threads ---- */
 /** @return true if the packet is to or from the QP of the filter. */
 static bool
-of_qp(const struct source *s, const uint8_t *frame, uint32_t bytes, bool tx)
+of_qp(const struct source *s, const uint8_t *frame, uint32_t bytes, enum engine_tap_way way)
 {
 	struct wire_pkt p;
 
 	if (wire_parse(frame, bytes, false, &p) != WIRE_OK)
 		return false;
-	if (!tx)
-		return p.bth.dqpn == s->qpn;
+	if (way != ENGINE_TAP_TX && p.bth.dqpn == s->qpn)
+		return true;
+	if (way == ENGINE_TAP_RX)
+		return false;
 	if (p.op->flags & WIRE_F_DETH)
 		return wire_get24(p.bthp + p.op->off_deth + 5) == s->qpn;
 	if (p.bth.dqpn != s->peer_qpn || p.ip_version != s->peer_version)
@@ -81,14 +83,14 @@ of_qp(const struct source *s, const uint8_t *frame, uint32_t bytes, bool tx)
 }
 
 static void *
-on_begin(struct engine_tap *t, uint16_t port, const struct rte_mbuf *m, bool tx, uint64_t now_ns)
+on_begin(struct engine_tap *t, uint16_t port, const struct rte_mbuf *m, enum engine_tap_way way, uint64_t now_ns)
 {
 	struct source *s = container_of(t, struct source, tap);
 	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
 	struct copy *c;
 	void *p;
 
-	if ((s->ports >> port & 1) == 0 || (s->qpn != 0 && !of_qp(s, frame, m->data_len, tx)))
+	if ((s->ports >> port & 1) == 0 || (s->qpn != 0 && !of_qp(s, frame, m->data_len, way)))
 		return NULL;
 	atomic_fetch_add_explicit(&s->seen[port], 1, memory_order_relaxed);
 	if (rte_ring_dequeue(s->capture->free, &p) != 0) {
@@ -99,7 +101,7 @@ on_begin(struct engine_tap *t, uint16_t port, const struct rte_mbuf *m, bool tx,
 	c->source = s;
 	c->ns = now_ns;
 	c->port = port;
-	c->tx = tx;
+	c->way = (uint8_t)way;
 	c->dropped = NULL;
 	c->bytes = m->pkt_len;
 	c->captured = RTE_MIN((uint32_t)m->data_len, s->capture->snap);
@@ -141,7 +143,8 @@ write_copy(struct capture *k, const struct copy *c)
 		.interface = c->source->interface[c->port],
 		.bytes = c->bytes,
 		.captured = c->captured,
-		.tx = c->tx,
+		.tx = c->way == ENGINE_TAP_TX,
+		.local = c->way == ENGINE_TAP_LOCAL,
 		.data = c->data,
 	};
 

@@ -115,7 +115,7 @@ pcapng_interface(FILE *f, const char *name, uint32_t snap_bytes)
 void
 pcapng_packet(FILE *f, const struct pcapng_packet *p)
 {
-	uint32_t flags = p->tx ? FLAG_OUT : FLAG_IN;
+	uint32_t flags = p->local ? 0 : p->tx ? FLAG_OUT : FLAG_IN;
 	uint32_t comment = p->comment != NULL ? option_bytes(strlen(p->comment)) : 0;
 	uint32_t body = 20 + padded(p->captured) + option_bytes(sizeof(flags)) + comment + 4;
 

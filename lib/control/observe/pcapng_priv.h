@@ -16,7 +16,7 @@ struct pcapng_packet {
 	uint64_t ns;         /**< since 1970 */
 	uint32_t interface;  /**< number of its pcapng_interface() call, from 0 */
 	uint32_t bytes, captured;
-	bool tx;
+	bool tx, local;      /**< sent; from the host to itself; neither: received */
 	const char *comment; /**< or NULL */
 	const uint8_t *data;
 };

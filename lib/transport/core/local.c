@@ -66,6 +66,31 @@ local_part(const struct tp_local *l, uint32_t nth, struct local_part *part)
 		memcpy(bth + op->off_ieth, w->bthp + from->off_ieth, WIRE_IETH_BYTES);
 }
 
+uint32_t
+local_frame(const struct tp_local *l, uint32_t nth, uint8_t frame[WIRE_MAX_FRAME_BYTES])
+{
+	struct wire_tmpl *t = l->tmpl;
+	uint8_t *bth = frame + t->bth_off, *payload;
+	const struct wire_pkt *p = &l->p;
+	struct local_part part;
+	uint16_t l4;
+
+	if (p->more != 0) {
+		local_part(l, nth, &part);
+		p = &part.p;
+	}
+	l4 = (uint16_t)(p->op->hdr_bytes + p->payload_bytes + p->bth.pad + WIRE_ICRC_BYTES);
+	wire_put_bth(bth, &p->bth);
+	memcpy(bth + WIRE_BTH_BYTES, p->bthp + WIRE_BTH_BYTES, p->op->hdr_bytes - WIRE_BTH_BYTES);
+	payload = bth + p->op->hdr_bytes;
+	if (p->payload_bytes > 0)
+		memcpy(payload, p->payload, p->payload_bytes);
+	memset(payload + p->payload_bytes, 0, p->bth.pad);
+	wire_tmpl_write(t, frame, l4, 0);
+	wire_tmpl_seal(t, frame, l4);
+	return (uint32_t)t->bth_off + l4;
+}
+
 void
 locals_drop(struct transport *tp)
 {

@@ -36,6 +36,7 @@ struct tp_local {
 	uint32_t bytes;            /**< that its frames would have */
 	uint16_t port;
 	uint8_t mtu_shift;         /**< of the sender's path */
+	struct wire_tmpl *tmpl;    /**< the sender's */
 	uint8_t frame[TP_LOCAL_FRAME]; /**< headers as in a frame, except for lengths and checksums */
 };
 
@@ -84,10 +85,10 @@ local_begin(struct transport *tp, const struct wire_tmpl *t)
 
 /** Have the packet that local_begin() returned delivered. All of its headers and its payload are in place. */
 static inline void
-local_add(struct transport *tp, struct tp_local *l, const struct qp *qp, const struct wire_opcode *op, const struct wire_bth *b,
+local_add(struct transport *tp, struct tp_local *l, struct qp *qp, const struct wire_opcode *op, const struct wire_bth *b,
 	  uint32_t payload_bytes, uint32_t bytes)
 {
-	const struct wire_tmpl *t = &qp->path.tmpl;
+	struct wire_tmpl *t = &qp->path.tmpl;
 
 	uint8_t *bth = l->frame + t->bth_off;
 
@@ -105,6 +106,7 @@ local_add(struct transport *tp, struct tp_local *l, const struct qp *qp, const s
 	l->p.vlan_tci = 0;
 	l->port = qp->path.port;
 	l->mtu_shift = qp->path.mtu_shift;
+	l->tmpl = t;
 	l->bytes = bytes;
 	tp->locals->n++;
 }
@@ -119,6 +121,9 @@ struct local_part {
 };
 /** Make packet @p nth of those that @p l stands for. @p part has pointers into itself and into @p l. */
 void local_part(const struct tp_local *l, uint32_t nth, struct local_part *part);
+
+/** Make the frame that packet @p nth of those that @p l stands for would have, in @p frame, with its ICRC. @return its bytes. */
+uint32_t local_frame(const struct tp_local *l, uint32_t nth, uint8_t frame[WIRE_MAX_FRAME_BYTES]);
 
 /**
  * @return true if a packet that stands for several is being executed. It has found memory that isn't mapped; nothing of it may be done, and it will be executed packet by

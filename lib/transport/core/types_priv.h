@@ -514,6 +514,7 @@ struct transport {
 	struct tp_diag *diag;            /**< log of rare events */
 	struct tp_held_list *held;       /**< packets for QPs that are on their way (core/held_priv.h) */
 	struct tp_journal *journal;      /**< core/journal_priv.h, or NULL: the transport keeps none */
+	struct tp_tap *tap;              /**< sees packets by reference, or NULL */
 	struct tp_locals *locals;        /**< packets by reference (core/local_priv.h), or NULL: the transport has none */
 	struct tp_txvec loop;
 	struct tp_txvec tx[];

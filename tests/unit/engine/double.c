@@ -209,6 +209,12 @@ transport_next_timeout(const struct transport *tp)
 	return rec.next_timeout;
 }
 
+void
+transport_set_tap(struct transport *tp, struct tp_tap *t)
+{
+	rec.tap = t;
+}
+
 struct tp_txvec *
 transport_tx(struct transport *tp, uint16_t port)
 {

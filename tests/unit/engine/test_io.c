@@ -366,15 +366,15 @@ congestion_control_of_each_port_reaches_the_transport(void **state)
 /* ---- Captures ---- */
 struct tap {
 	struct engine_tap tap;
-	unsigned int rx, tx, ended, dropped, cancelled;
+	unsigned int rx, tx, local, ended, dropped, cancelled;
 };
 
 static void *
-tap_begin(struct engine_tap *t, uint16_t port, const struct rte_mbuf *m, bool out, uint64_t now_ns)
+tap_begin(struct engine_tap *t, uint16_t port, const struct rte_mbuf *m, enum engine_tap_way way, uint64_t now_ns)
 {
 	struct tap *k = (struct tap *)t;
 
-	(*(out ? &k->tx : &k->rx))++;
+	(*(way == ENGINE_TAP_TX ? &k->tx : way == ENGINE_TAP_RX ? &k->rx : &k->local))++;
 	return k;
 }
 
@@ -427,6 +427,43 @@ a_tap_sees_what_comes_and_what_the_port_takes(void **state)
 	down(r);
 }
 
+static void
+a_tap_sees_what_the_host_sends_itself(void **state)
+{
+	struct tap k = { .tap = { tap_begin, tap_end, tap_cancel } };
+	struct rig r[ENGINES];
+	struct rte_mbuf *m;
+	struct tp_txvec *v;
+
+	up(r);
+	engine_set_tap(r[0].e, &k.tap);
+	memset(&rec, 0, sizeof(rec));
+	v = transport_loop(engine_transport(r[0].e));
+	for (v->n = 0; v->n < 3; v->n++) {
+		v->pkts[v->n] = packet(r, v->n);
+		v->pkts[v->n]->port = v->n / 2;
+	}
+	assert_int_equal(engine_turn(r[0].e), 3);
+	assert_int_equal(rec.rx_trusted, 3);
+	assert_int_equal(rec.last_rx_port, 1);
+	assert_int_equal(k.local, 3);
+	assert_int_equal(k.ended, 3);
+	assert_int_equal(k.rx + k.tx, 0);
+	/* What goes by reference is shown by the transport. */
+	engine_set_tap(r[0].e, &k.tap);
+	assert_non_null(rec.tap);
+	m = packet(r, 0);
+	assert_ptr_equal(rec.tap->begin(rec.tap, 1, m, 5), &k);
+	rec.tap->end(rec.tap, &k, "rx_wrong_state");
+	rte_pktmbuf_free(m);
+	assert_int_equal(k.local, 4);
+	assert_int_equal(k.ended, 4);
+	assert_int_equal(k.dropped, 1);
+	engine_set_tap(r[0].e, NULL);
+	assert_null(rec.tap);
+	down(r);
+}
+
 int
 main(void)
 {
@@ -438,6 +475,7 @@ main(void)
 		cmocka_unit_test(flood_of_arp_leaves_room_for_events_of_qps),
 		cmocka_unit_test(what_a_port_doesnt_take_stays_in_order),
 		cmocka_unit_test(a_tap_sees_what_comes_and_what_the_port_takes),
+		cmocka_unit_test(a_tap_sees_what_the_host_sends_itself),
 		cmocka_unit_test(port_that_takes_nothing_for_long_loses_its_packets),
 		cmocka_unit_test(packets_to_ourselves_come_back_trusted),
 		cmocka_unit_test(packets_of_another_engines_qp_go_over),

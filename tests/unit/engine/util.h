@@ -55,6 +55,7 @@ struct qp {
 };
 struct recorded {
 	uint64_t rx_packets, rx_trusted, rx_untrusted, runs, called, last_now_ns;
+	struct tp_tap *tap; /**< of the last transport_set_tap() */
 	uint64_t untold;   /**< completion events that wait for transport_tell() */
 	uint64_t told, told_runs; /**< those that it raised, and runs when it did */
 	unsigned int last_rx_engine;

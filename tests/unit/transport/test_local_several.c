@@ -468,6 +468,110 @@ its_parts_are_the_packets_of_the_message(void **state)
 	bed_down(&t);
 }
 
+/* ---- Captures ---- */
+enum { SEEN = 64 };
+struct tap {
+	struct tp_tap tap;
+	struct wire_bth bth[SEEN];
+	uint8_t frames[SEEN][WIRE_MAX_FRAME_BYTES];
+	uint32_t bytes[SEEN];
+	const char *dropped[SEEN];
+	unsigned int n, ended;
+};
+
+static void *
+tap_begin(struct tp_tap *t, uint16_t port, const struct rte_mbuf *m, uint64_t now_ns)
+{
+	struct tap *k = (struct tap *)t;
+	struct wire_pkt p;
+
+	assert_true(k->n < SEEN);
+	assert_int_equal(wire_parse(rte_pktmbuf_mtod(m, const uint8_t *), m->data_len, true, &p), WIRE_OK);
+	assert_int_equal(m->pkt_len, m->data_len);
+	k->bth[k->n] = p.bth;
+	k->bytes[k->n] = m->data_len;
+	memcpy(k->frames[k->n], rte_pktmbuf_mtod(m, const uint8_t *), m->data_len);
+	return k->bth + k->n++;
+}
+
+static void
+tap_end(struct tp_tap *t, void *packet, const char *dropped)
+{
+	struct tap *k = (struct tap *)t;
+
+	assert_ptr_equal(packet, k->bth + k->ended);
+	k->dropped[k->ended++] = dropped;
+}
+
+/* A tap sees the frames that there would be, byte for byte. */
+static void
+a_tap_sees_frames(void **state)
+{
+	static struct tap k[2];
+
+	for (unsigned int frames = 0; frames < 2; frames++) {
+		struct bed t;
+
+		bed_up(&t);
+		k[frames].tap = (struct tp_tap){ tap_begin, tap_end };
+		if (frames) {
+			free(t.h->tp->locals);
+			t.h->tp->locals = NULL;
+		} else {
+			transport_set_tap(t.h->tp, &k[0].tap);
+		}
+		memcpy(t.from, "the same", 8);
+		end_recv(t.b, 2, SGE(t.to, BYTES, t.tmr), 1);
+		send_long(&t, 1, UROCE_WR_SEND_WITH_IMM, 3 * MTU + 1);
+		if (frames) {
+			struct tp_txvec *v = transport_loop(t.h->tp);
+
+			host_turn(t.h);
+			assert_int_equal(v->n, 4);
+			for (uint16_t i = 0; i < v->n; i++) {
+				uint8_t *f = rte_pktmbuf_mtod(v->pkts[i], uint8_t *);
+				uint32_t icrc = wire_icrc_packet(f + 14, 4, v->pkts[i]->data_len - 14u - WIRE_ICRC_BYTES);
+
+				wire_put_icrc(f + v->pkts[i]->data_len - WIRE_ICRC_BYTES, icrc);
+				tap_begin(&k[1].tap, 0, v->pkts[i], 0);
+			}
+		}
+		pair_settle(t.p);
+		expect_cqe(&t.a->scq, 1, UROCE_WC_SUCCESS);
+		transport_set_tap(t.h->tp, NULL);
+		bed_down(&t);
+	}
+	/* And an ACK. */
+	assert_int_equal(k[0].n, 5);
+	assert_int_equal(k[0].ended, 5);
+	assert_int_equal(k[0].bth[4].opcode, WIRE_RC | WIRE_OP_ACK);
+	for (unsigned int i = 0; i < 4; i++) {
+		assert_int_equal(k[0].bytes[i], k[1].bytes[i]);
+		assert_memory_equal(k[0].frames[i], k[1].frames[i], k[0].bytes[i]);
+		assert_null(k[0].dropped[i]);
+	}
+}
+
+/* Why the peer has dropped it. */
+static void
+a_tap_is_told_why_packets_are_dropped(void **state)
+{
+	static struct tap k;
+	struct bed t;
+
+	bed_up(&t);
+	k.tap = (struct tp_tap){ tap_begin, tap_end };
+	transport_set_tap(t.h->tp, &k.tap);
+	end_state(t.b, UROCE_QPS_ERR);
+	write_long(&t, 1, 0, 3 * MTU);
+	pair_settle(t.p);
+	assert_int_equal(k.ended, 3);
+	for (unsigned int i = 0; i < 3; i++)
+		assert_string_equal(k.dropped[i], "rx_wrong_state");
+	transport_set_tap(t.h->tp, NULL);
+	bed_down(&t);
+}
+
 static int
 open_memory(void **state)
 {
@@ -499,6 +603,8 @@ main(void)
 		cmocka_unit_test(memory_that_is_not_mapped_is_written_packet_by_packet),
 		cmocka_unit_test(ends_that_disagree_about_the_mtu_fail),
 		cmocka_unit_test(its_parts_are_the_packets_of_the_message),
+		cmocka_unit_test(a_tap_sees_frames),
+		cmocka_unit_test(a_tap_is_told_why_packets_are_dropped),
 	};
 
 	return cmocka_run_group_tests(tests, open_memory, close_memory);
