@@ -19,6 +19,7 @@
 #include <rte_log.h>
 
 #include "keep.h"
+#include "log.h"
 #include "nice.h"
 #include "notify.h"
 #include "uroced.h"
@@ -26,12 +27,13 @@
 int
 complain(const char *fmt, ...)
 {
+	FILE *f = log_stream();
 	va_list ap;
 
 	va_start(ap, fmt);
-	fputs("uroced: ", stderr);
-	vfprintf(stderr, fmt, ap);
-	fputc('\n', stderr);
+	fputs("uroced: ", f);
+	vfprintf(f, fmt, ap);
+	fputc('\n', f);
 	va_end(ap);
 	return -1;
 }
@@ -242,6 +244,9 @@ main(int argc, char **argv)
 	atomic_init(&u.asked, -1);
 	rc = start(&u, &o, kept);
 	if (rc == 0) {
+		rc = log_begin(STDERR_FILENO);
+		if (rc != 0)
+			complain("warning: the log has no thread (%s): what reads it can make the daemon wait", strerror(rc));
 		do
 			rc = uroce_control_run(u.stacks[0], err);
 		while (rc == 0 && atomic_load(&u.asked) >= 0 && !give_programs(&u));
@@ -256,6 +261,7 @@ main(int argc, char **argv)
 		status = EXIT_SUCCESS;
 	}
 	take_down(&u);
+	log_end();
 	privileges_end(&u.privileges);
 	return status;
 }

@@ -120,7 +120,7 @@ MUTATIONS = [Mutation(*m) for m in (
     ('shape-unchecked', 'transport/resp/resp_priv.h', 'a packet may begin a message in the midst of another',
      '} else if ((f & WIRE_F_START) || !(f &', '} else if (!(f &'),
     ('payload-unchecked', 'transport/resp/resp_priv.h', 'first and middle packets of any length',
-     'return p->payload_bytes == mtu && p->bth.pad == 0;', 'return true;'),
+     'return p->payload_bytes == most && p->bth.pad == 0;', 'return true;'),
     ('sqe-left-early', 'transport/qp.c', 'what was not flushed yet when SQE is left is sent',
      '\tif (from == UROCE_QPS_SQE && to == UROCE_QPS_RTS && !flush_before_rts(tp, qp))\n\t\treturn EINVAL;\n', ''),
     ('ud-receive-too-small', 'transport/svc/ud.c', 'a datagram longer than its receive ends the QP',

@@ -109,12 +109,12 @@ response_psns(struct transport *tp, struct qp *qp, const struct tp_res *r, const
 {
 	uint32_t n = RTE_MIN((uint32_t)wire_psn_diff(res_last_psn(qp, r), d->cur) + 1, most);
 	uint32_t off = ((d->cur - r->psn) & WIRE_PSN_MASK) << qp->path.mtu_shift;
-	uint64_t va = d->va + off;
+	uint64_t from = d->va + off;
 	const struct mr *mr;
 
 	if (n < 2 || d->again != 0 || !local_takes_several(tp, qp))
 		return 1;
-	mr = read_opens(tp, qp, d, &va, RTE_MIN(r->length - off, n << qp->path.mtu_shift));
+	mr = read_opens(tp, qp, d, &from, RTE_MIN(r->length - off, n << qp->path.mtu_shift));
 	return mr != NULL && mr->host != NULL ? n : 1;
 }
 
