@@ -214,7 +214,7 @@ struct engine_group {
 /**
  * [control] Move QPs that are in use from one engine to another, all at once. Nothing is lost by it, and what arrives meanwhile comes later. No other
  * thread may move QPs of these engines at the same time, or destroy one of them.
- * @param pause_ns  Gets for how long the QPs did nothing.
+ * @param pause_ns  Gets for how long the QPs sent nothing new: until all that they had sent was acknowledged, and then until they had arrived.
  * @return 0; EBUSY: copies of memory that isn't mapped are under way; ENOMEM: no memory, or a pool of @p to is empty. Then nothing has changed.
  */
 int engine_move_qps(struct engine *from, struct engine *to, const struct engine_group *g, uint64_t *pause_ns);
