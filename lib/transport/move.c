@@ -299,7 +299,8 @@ qp_move_check(struct qp_move *m, struct transport *from, uint64_t now_ns)
 	from->now_ns = RTE_MAX(from->now_ns, now_ns);
 	/* Before any is looked at: packets for one of them change what it has borrowed. */
 	for (uint32_t i = 0; i < m->nb_qps; i++) {
-		MARK_IF(rx_waits(m->qps[i].qp), "a QP moves that has packets which wait for its turn");
+		if (rx_waits(m->qps[i].qp))
+			MARK_UNIT("a QP moves that has packets which wait for its turn", "unit/transport/move_drain");
 		rx_catch_up(from, m->qps[i].qp);
 	}
 	if (from->locals != NULL && from->locals->n != 0)

@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "rig.h"
-#include "transport/core/types_priv.h"
+#include "transport/core/rx_wait_priv.h"
 #include "transport/move.h"
 
 enum {
@@ -561,6 +561,38 @@ message_goes_on_in_sqd(void **state)
 	down(&g);
 }
 
+/** They are executed before the QP leaves. */
+static void
+packets_that_wait_for_a_turn_do_not_stay_behind(void **state)
+{
+	struct wire_pkt p = { 0 };
+	struct rte_mbuf *packet;
+	struct tp_txvec *tx;
+	struct qp_move *m;
+	struct movers g;
+
+	up(&g);
+	end_send(g.peers[0], &(struct wr){ .id = 5, .op = UROCE_WR_RDMA_WRITE, .sge = SGE(g.buf, 1, g.peer_mr), .nb_sge = 1,
+					   .remote_addr = ADDR(g.buf) + 1, .rkey = g.mr->key });
+	g.buf[0] = 77;
+	host_turn(&g.p->h[0]);
+	tx = transport_tx(g.p->h[0].tp, 0);
+	assert_int_equal(tx->n, 1);
+	tx->n = 0;
+	packet = tx->pkts[0];
+	assert_int_equal(wire_parse(rte_pktmbuf_mtod(packet, uint8_t *), packet->data_len, true, &p), WIRE_OK);
+	assert_true(rx_wait_add(g.first, g.e[0]->qp, 0, packet, &p));
+	m = move_new(&g, 1);
+	assert_true(drained(&g, m));
+	assert_int_equal(g.buf[1], 0);
+	complete(&g, m, 0);
+	qp_move_destroy(m);
+	assert_int_equal(g.buf[1], 77);
+	pair_settle(g.p);
+	expect_cqe(&g.peers[0]->scq, 5, UROCE_WC_SUCCESS);
+	down(&g);
+}
+
 /** Nothing is acknowledged. */
 static void
 uc_has_nothing_to_wait_for(void **state)
@@ -597,6 +629,7 @@ main(void)
 		cmocka_unit_test(state_that_ends_sending_ends_draining),
 		cmocka_unit_test(qp_that_stays_may_be_destroyed),
 		cmocka_unit_test(message_goes_on_in_sqd),
+		cmocka_unit_test(packets_that_wait_for_a_turn_do_not_stay_behind),
 		cmocka_unit_test(uc_has_nothing_to_wait_for),
 	};
 
