@@ -343,7 +343,6 @@ MUTATIONS = [Mutation(*m) for m in (
     ('move-drains-the-first', 'transport/move.c', 'of a group only the first QP is waited for', 'if (requester_is_drained(m->qps[i].qp) ||',
      'if (i != 0 || requester_is_drained(m->qps[i].qp) ||'),
     ('drain-sends-on', 'transport/turn.c', 'a QP that drains goes on sending', 'likely(!qp->sched.drains) ?', 'likely(true) ?'),
-    ('drain-never-asks', 'transport/req/requester.c', 'a QP that drains in the middle of a message asks for no ACK', '!qp->sched.asked && qp->req.sq_cur', 'false && qp->req.sq_cur'),
     ('drain-for-good', 'transport/move.c', 'a QP that stays after all sends nothing any more', '\t\tend_draining(qp);\n', ''),
     # MTUs that change.
     ('mtu-not-heeded', 'transport/path/path.c', 'a port\'s MTU becomes smaller, and its QPs don\'t notice',
