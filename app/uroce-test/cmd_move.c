@@ -17,10 +17,10 @@ run_move(struct call *c)
 	if (control_move_qp(o->host->stack->control, o->v.qp->qp_num, engine, &moved, &why) != 0)
 		return call_fail(c, "%s: %s", o->name, why);
 	if (moved.qps > 1)
-		printf("%s: at engine %u with all %u QPs of its SRQ or XRC domain; they did nothing for %.1f us\n", o->name, engine, moved.qps,
+		printf("%s: at engine %u with all %u QPs of its SRQ or XRC domain; they sent nothing new for %.1f us\n", o->name, engine, moved.qps,
 		       (double)moved.pause_ns / 1e3);
 	else
-		printf("%s: at engine %u; it did nothing for %.1f us\n", o->name, engine, (double)moved.pause_ns / 1e3);
+		printf("%s: at engine %u; it sent nothing new for %.1f us\n", o->name, engine, (double)moved.pause_ns / 1e3);
 	return 0;
 }
 

@@ -102,7 +102,7 @@ log_move(const struct session *s, const struct obj_qp *qp, const struct balance_
 		first ? "; /uroce/move counts what else moves" : "");
 }
 
-/** Make a move that was planned, unless the QP is gone or elsewhere by now. */
+/** Make a move that was planned, unless the QP is gone or elsewhere by now. Nobody has asked for it, so nobody's requests wait for its peer. */
 static void
 make_move(struct control *c, const struct balance_move *m)
 {
@@ -111,7 +111,7 @@ make_move(struct control *c, const struct balance_move *m)
 	struct control_moved moved;
 	const char *why;
 
-	if (qp == NULL || qp->engine != m->from || obj_qp_move(s, qp, m->to, &moved, &why) != 0)
+	if (qp == NULL || qp->engine != m->from || obj_qp_move(s, qp, m->to, true, &moved, &why) != 0)
 		return;
 	c->moves.balanced += moved.qps;
 	log_move(s, qp, m, moved.qps, c->moves.balanced == moved.qps);
@@ -165,7 +165,7 @@ control_move_qp(struct control *c, uint32_t qpn, unsigned int engine, struct con
 	control_lock(c);
 	qp = inspect_find_one(c, INSPECT_QP, qpn, &s);
 	if (qp != NULL)
-		rc = obj_qp_move(s, qp, engine, out, why);
+		rc = obj_qp_move(s, qp, engine, false, out, why);
 	else
 		*why = "there is no such QP";
 	control_unlock(c);

@@ -137,7 +137,7 @@ int control_set_cc(struct control *c, unsigned int port, enum tp_cc cc);
 /** What a move did. */
 struct control_moved {
 	unsigned int qps;  /**< that have moved: all that share an SRQ or an XRC domain with the one that was named; 0: it was there already */
-	uint64_t pause_ns; /**< for how long they did nothing */
+	uint64_t pause_ns; /**< for how long they sent nothing new */
 };
 /**
  * [any thread] Move a QP to another engine, while its program uses it, and with it all QPs of its SRQ, or all targets of its XRC domain.

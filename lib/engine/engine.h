@@ -209,13 +209,14 @@ struct engine_group {
 	unsigned int nb_qps;             /**< 1 to ENGINE_MOVE_MOST */
 	struct srq *const *srqs;
 	unsigned int nb_srqs;            /**< at most ENGINE_MOVE_MOST */
+	bool brief;                      /**< wait as briefly as possible for ACKs of what the QPs have sent (qp_move_be_brief()) */
 };
 /** QPs that can move together, and SRQs: all of them wait until the last one has arrived. A macro, since messages name it. */
 #define ENGINE_MOVE_MOST 256
 /**
  * [control] Move QPs that are in use from one engine to another, all at once. Nothing is lost by it, and what arrives meanwhile comes later. No other
  * thread may move QPs of these engines at the same time, or destroy one of them.
- * @param pause_ns  Gets for how long the QPs did nothing.
+ * @param pause_ns  Gets for how long the QPs sent nothing new: until all that they had sent was acknowledged, and then until they had arrived.
  * @return 0; EBUSY: copies of memory that isn't mapped are under way; ENOMEM: no memory, or a pool of @p to is empty. Then nothing has changed.
  */
 int engine_move_qps(struct engine *from, struct engine *to, const struct engine_group *g, uint64_t *pause_ns);

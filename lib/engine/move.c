@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/rcu.h"
 #include "base/tsan.h"
@@ -16,6 +17,9 @@
 enum {
 	MOVE_TRIES = 8,              /**< to leave, if copies are under way or more has to be reserved, */
 	MOVE_TRIES_GROUP = 32,       /**< for several QPs: each may have borrowed something since the last time */
+	MOVE_LOOKS = 3,              /**< so often the engine is asked whether QPs have drained, without a rest, */
+	MOVE_LOOK_NS = 20000,        /**< and then after one that doubles each time: an engine that is asked doesn't yield its core, which the peer's may need */
+	MOVE_LOOK_MAX_NS = 2000000,
 	MOVE_SENT_NS = 1000000,      /**< how long a QP that has left waits until its port has taken what it has built */
 };
 
@@ -183,13 +187,15 @@ reserve_msg(struct engine *e, void *arg, uint64_t now_ns)
 	return qp_move_reserve(v->m);
 }
 
-/** [owner of from] Whether all can leave; then they do. */
+/** [owner of from] Whether all can leave; then they do. @return also EINPROGRESS: they drain. */
 static int
 leave_msg(struct engine *e, void *arg, uint64_t now_ns)
 {
 	struct move *v = arg;
 	int rc;
 
+	if (!qp_move_drain(v->m, e->tp, now_ns))
+		return EINPROGRESS;
 	io_tx(e, now_ns);
 	rc = qp_move_check(v->m, e->tp, now_ns);
 	if (rc != 0)
@@ -209,6 +215,16 @@ leave_msg(struct engine *e, void *arg, uint64_t now_ns)
 		v->last[p] = tx->n != 0 ? tx->pkts[tx->n - 1] : NULL;
 	}
 	v->until_ns = now_ns + MOVE_SENT_NS;
+	return 0;
+}
+
+/** [owner of from] They don't leave after all. */
+static int
+stay_msg(struct engine *e, void *arg, uint64_t now_ns)
+{
+	struct move *v = arg;
+
+	qp_move_stay(v->m, e->tp, now_ns);
 	return 0;
 }
 
@@ -288,6 +304,8 @@ prepare(struct move *v)
 	v->spare = calloc(g->nb_qps, sizeof(*v->spare));
 	if (v->m == NULL || v->spare == NULL)
 		return false;
+	if (g->brief)
+		qp_move_be_brief(v->m);
 	for (unsigned int i = 0; i < g->nb_srqs; i++)
 		qp_move_add_srq(v->m, g->srqs[i]);
 	for (unsigned int i = 0; i < g->nb_qps; i++) {
@@ -303,6 +321,22 @@ prepare(struct move *v)
 	return true;
 }
 
+/** Between two of these messages the engine has turns: packets are received, and those that have to be sent again are. */
+static int
+drain_and_leave(struct move *v)
+{
+	long ns = MOVE_LOOK_NS;
+	int rc;
+
+	for (unsigned int i = 1; (rc = engine_call(v->from, leave_msg, v)) == EINPROGRESS; i++) {
+		if (i < MOVE_LOOKS)
+			continue;
+		nanosleep(&(struct timespec){ .tv_nsec = ns }, NULL);
+		ns = RTE_MIN(2 * ns, (long)MOVE_LOOK_MAX_NS);
+	}
+	return rc;
+}
+
 static int
 leave(struct move *v)
 {
@@ -310,10 +344,12 @@ leave(struct move *v)
 	int rc = EAGAIN;
 
 	for (unsigned int i = 0; i < tries && (rc == EAGAIN || rc == EBUSY); i++) {
-		rc = engine_call(v->from, leave_msg, v);
+		rc = drain_and_leave(v);
 		if (rc == EAGAIN && (rc = engine_call(v->to, reserve_msg, v)) == 0)
 			rc = EAGAIN;
 	}
+	if (rc != 0)
+		engine_call(v->from, stay_msg, v);
 	return rc == EAGAIN ? EBUSY : rc;
 }
 

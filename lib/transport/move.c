@@ -15,6 +15,7 @@
 #include "transport/journal/journal_priv.h"
 #include "transport/move.h"
 #include "transport/path/path_priv.h"
+#include "transport/req/requester_priv.h"
 #include "transport/req/scoreboard_priv.h"
 #include "transport/rx_priv.h"
 
@@ -35,8 +36,10 @@ struct member {
 
 struct qp_move {
 	struct transport *to, *from;
+	bool drains;                         /* the QPs send nothing new, since drain_ns */
+	bool brief;                          /* they don't wait for longer than TP_DRAIN_MIN_NS */
 	bool left, arrived;
-	uint64_t left_ns, arrived_ns;
+	uint64_t drain_ns, left_ns, arrived_ns;
 	struct tp_held_list *held;           /* by the former engine; empty until then */
 	uint32_t nb_srqs, nb_qps;
 	struct srq **srqs;
@@ -215,6 +218,84 @@ take_all_along(struct member *b, struct transport *from, struct transport *to)
 	take_along_reorder(b, from, to);
 }
 
+/* ---- Draining ---- */
+void
+qp_move_be_brief(struct qp_move *m)
+{
+	m->brief = true;
+}
+
+static void
+begin_draining(struct qp_move *m, struct transport *from)
+{
+	m->drains = true;
+	m->drain_ns = from->now_ns;
+	for (uint32_t i = 0; i < m->nb_qps; i++) {
+		struct qp *qp = m->qps[i].qp;
+
+		UROCE_ASSERT(qp->tp == from && !qp->sched.drains);
+		qp->sched.drains = true;
+		qp->sched.asked = false;
+		/* If it has to ask for an ACK, it needs a turn. */
+		if (!requester_is_drained(qp))
+			qp_activate(from, qp);
+	}
+}
+
+/*
+ * @return whether a QP has waited for ACKs for as long as it makes sense: an answer that is not there after some PTOs is lost, or the peer is gone. Where engines
+ * wait for their cores, round trips and so PTOs are long.
+ */
+static bool
+has_waited(const struct qp_move *m, const struct qp *qp, uint64_t ns)
+{
+	uint64_t most = qp->loss.pto_ns != 0 ? (uint64_t)TP_DRAIN_PTOS * qp->loss.pto_ns : TP_DRAIN_MAX_NS;
+
+	most = RTE_MAX(most, (uint64_t)TP_DRAIN_MIN_NS);
+	return ns >= RTE_MIN(most, m->brief ? (uint64_t)TP_DRAIN_MIN_NS : (uint64_t)TP_DRAIN_MAX_NS);
+}
+
+bool
+qp_move_drain(struct qp_move *m, struct transport *from, uint64_t now_ns)
+{
+	UROCE_ASSERT(!m->left);
+	from->now_ns = RTE_MAX(from->now_ns, now_ns);
+	if (!m->drains)
+		begin_draining(m, from);
+	for (uint32_t i = 0; i < m->nb_qps; i++) {
+		if (requester_is_drained(m->qps[i].qp) || has_waited(m, m->qps[i].qp, from->now_ns - m->drain_ns))
+			continue;
+		MARK("a QP that is about to move waits for ACKs");
+		MARK_IF(i != 0, "QPs that are about to move wait for ACKs of another one");
+		return false;
+	}
+	return true;
+}
+
+/* It begins to send again, here or at the new transport. */
+static void
+end_draining(struct qp *qp)
+{
+	qp->sched.drains = false;
+	if (qp->req.wait == REQ_WAIT_MOVE)
+		qp->req.wait = REQ_RUNS;
+}
+
+void
+qp_move_stay(struct qp_move *m, struct transport *from, uint64_t now_ns)
+{
+	UROCE_ASSERT(!m->left);
+	from->now_ns = RTE_MAX(from->now_ns, now_ns);
+	for (uint32_t i = 0; i < m->nb_qps && m->drains; i++) {
+		struct qp *qp = m->qps[i].qp;
+
+		end_draining(qp);
+		if (qp->state != UROCE_QPS_RESET)
+			qp_activate(from, qp);
+	}
+	m->drains = false;
+}
+
 /* ---- Leaving ---- */
 int
 qp_move_check(struct qp_move *m, struct transport *from, uint64_t now_ns)
@@ -225,7 +306,8 @@ qp_move_check(struct qp_move *m, struct transport *from, uint64_t now_ns)
 	from->now_ns = RTE_MAX(from->now_ns, now_ns);
 	/* Before any is looked at: packets for one of them change what it has borrowed. */
 	for (uint32_t i = 0; i < m->nb_qps; i++) {
-		MARK_IF(rx_waits(m->qps[i].qp), "a QP moves that has packets which wait for its turn");
+		if (rx_waits(m->qps[i].qp))
+			MARK_UNIT("a QP moves that has packets which wait for its turn", "unit/transport/move_drain");
 		rx_catch_up(from, m->qps[i].qp);
 	}
 	if (from->locals != NULL && from->locals->n != 0)
@@ -255,6 +337,9 @@ leave(struct member *b, struct transport *from, struct transport *to)
 	UROCE_ASSERT(is_reserved(b) && !rx_waits(qp));
 	/* Whatever it goes on receiving into goes with it; an XRC SRQ that is destroyed is received into no more. */
 	UROCE_ASSERT(qp->rcv.srq == NULL || qp->rcv.srq->gone || qp->rcv.srq->tp == NULL);
+	MARK_IF(!requester_is_drained(qp), "a QP moves though it waits for ACKs");
+	from->counters.qps_undrained += !requester_is_drained(qp);
+	end_draining(qp);
 	take_all_along(b, from, to);
 	b->journal = journal_depart(from, qp);
 	qp_unlist(from, qp);
@@ -381,13 +466,13 @@ qp_engine_now(const struct qp *qp)
 uint64_t
 qp_move_pause(const struct qp_move *m)
 {
-	return m->arrived ? m->arrived_ns - m->left_ns : 0;
+	return m->arrived ? m->arrived_ns - (m->drains ? m->drain_ns : m->left_ns) : 0;
 }
 
 void
 qp_move_end(struct qp_move *m)
 {
-	UROCE_ASSERT(m->left == m->arrived && m->held->n == 0);
+	UROCE_ASSERT(m->left == m->arrived && (m->left || !m->drains) && m->held->n == 0);
 	for (uint32_t i = 0; i < m->nb_qps; i++)
 		give_back(m->to, &m->qps[i]);
 }

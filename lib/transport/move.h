@@ -11,6 +11,7 @@
  * A move, whose steps are functions for different engines, called in this order; there is one move at a time. Each step is for all QPs and SRQs of the
  * move, within one message, so no engine ever sees a part of them gone or come:
  *
+ *   qp_move_drain()            at the old engine, several times: they send nothing new until all that they have sent is acknowledged
  *   qp_move_check()            at the old engine: can all leave, and what have they borrowed?
  *   qp_move_reserve()          at the new engine: take from its pools as much; then check again
  *   qp_move_leave()            at the old one: from now on the QPs do nothing, and engines hold what arrives for them
@@ -18,6 +19,8 @@
  *   qp_move_take_held()        at the old one, when it has received all of those
  *   qp_move_arrive(), qp_move_run_held()     at the new one: the QPs go on
  *   transport_held_forward()   at all others
+ *
+ * Up to qp_move_leave() it may be given up: qp_move_stay() at the old engine.
  *
  * Owns: struct qp_move, made and freed by the caller, and QPs and SRQs between leaving and arriving.
  */
@@ -46,6 +49,17 @@ void qp_move_add_srq(struct qp_move *m, struct srq *srq);
  * @return 0; ENOMEM: a pool is empty. What was taken is given back by qp_move_destroy().
  */
 int qp_move_reserve(struct qp_move *m);
+/** [any] QPs don't wait for ACKs longer than TP_DRAIN_MIN_NS: who waits with them has others to serve. */
+void qp_move_be_brief(struct qp_move *m);
+/**
+ * [engine of @p from] Have the QPs send nothing new. From the first call on they only send again what gets lost, and a packet that asks for an ACK if the last
+ * one may not have done so. Doorbells, packets and timers are handled as ever.
+ * @return whether they may leave: each has an answer to all that it has sent, or has waited long enough for it (TP_DRAIN_*). QPs that get no answers (UC, UD),
+ * or don't send, may at once. What a QP that leaves has in flight may be overtaken by what it sends from the new engine.
+ */
+bool qp_move_drain(struct qp_move *m, struct transport *from, uint64_t now_ns);
+/** [engine of @p from] The QPs don't leave: they go on sending at once. */
+void qp_move_stay(struct qp_move *m, struct transport *from, uint64_t now_ns);
 /**
  * [engine of @p from] Look whether all QPs can leave now. It changes nothing that matters.
  * @return 0; EAGAIN: a QP has borrowed more than was reserved, so reserve and try again; EBUSY: a copy of memory that isn't mapped is under way for one.
@@ -67,7 +81,7 @@ void transport_held_forward(struct transport *tp);
 bool qp_is_at(const struct qp *qp, const struct transport *tp);
 /** [any engine] @return the number of its engine, which may be another one by now; -1: it is on its way. */
 int qp_engine_now(const struct qp *qp);
-/** [engine of @p to] @return for how long the QPs did nothing, ns; 0: they have not moved. */
+/** [engine of @p to] @return for how long the QPs sent nothing new, ns, from the first qp_move_drain() on; 0: they have not moved. */
 uint64_t qp_move_pause(const struct qp_move *m);
 /** [engine of @p to] End a move, which has not begun or is complete: give back what was reserved and is not needed. */
 void qp_move_end(struct qp_move *m);

@@ -89,6 +89,7 @@ enum req_wait {
 	REQ_WAIT_INFLIGHT,  /**< room for WQEs in flight */
 	REQ_WAIT_MEMORY,    /**< a copy of memory that isn't mapped */
 	REQ_WAIT_DRAIN,     /**< completion of all earlier WQEs: this one is executed locally, or is bad */
+	REQ_WAIT_MOVE,      /**< the QP moves to another engine as soon as all that it has sent is acknowledged (move.h) */
 };
 
 /** Why a QP went to ERR or SQE. */
@@ -151,7 +152,7 @@ uint32_t qp_events(const struct transport *tp, uint32_t qpn, struct qp_event *ou
 	X(rx_cnp) X(np_ecn_marked_roce_packets) X(np_cnp_sent) X(rp_cnp_handled) X(rp_cnp_ignored) \
 	X(tail_loss_probes) X(sack_offers_sent) X(sack_offers_received) X(sacks_sent) X(sacks_received) \
 	X(rx_response_placed) X(rx_held) X(rx_not_held) X(rx_sack_ignored) X(rx_sack_stranger) X(rx_sack_unmarked) X(rx_handoff) X(rx_handoff_dropped) \
-	X(qps_arrived) X(rx_moving_held) X(rx_moving_dropped) X(rx_waited) \
+	X(qps_arrived) X(qps_undrained) X(rx_moving_held) X(rx_moving_dropped) X(rx_waited) \
 	X(copies) X(copy_timeouts) X(copy_no_room) X(copy_taken_back) X(rx_copy_held) X(rx_copy_dropped) \
 	X(rx_write_requests) X(rx_read_requests) X(rx_atomic_requests) X(rx_flush_requests) X(rx_send_requests) \
 	X(out_of_sequence) X(duplicate_request) X(packet_seq_err) X(implied_nak_seq_err) \

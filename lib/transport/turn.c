@@ -85,7 +85,7 @@ run_qp(struct transport *tp, struct qp *qp, uint32_t budget)
 	if (responder_busy(qp))
 		work += responder_run(tp, qp, budget);
 	if (qp_sends(qp))
-		work += requester_run(tp, qp, budget);
+		work += likely(!qp->sched.drains) ? requester_run(tp, qp, budget) : requester_drain(tp, qp, budget);
 	if (unlikely(qp_does(qp, QP_FLUSHES_SQ | QP_FLUSHES_RQ)))
 		work += qp_flush_run(tp, qp, budget);
 	if (work != 0) {

@@ -11,6 +11,7 @@
 static void
 qp_anew(struct sim_qp *q)
 {
+	moves_stop(q->ep->w, q->ep);
 	qp_destroy(q->tp, q->qp);
 	memset(q->sq.base, 0, UINT64_C(1) << (q->sq.order + q->sq.shift));
 	q->sq.counter = 0;
@@ -171,6 +172,7 @@ conn_step(struct sim_world *w, struct sim_conn *c)
 	for (i = 0; i < 2; i++) {
 		connect_leave(w, &c->qp[i]);
 		mcast_leave(&c->qp[i]);
+		moves_stop(w, c->qp[i].ep);
 		qp_destroy(c->qp[i].tp, c->qp[i].qp);
 		c->qp[i].qp = NULL;
 	}

@@ -56,7 +56,7 @@ on_send(void *arg, const struct cm_av *av, const uint8_t *mad)
 	bytes = gsi_build(rte_pktmbuf_mtod(m, uint8_t *), &path.addr, av->pkey, (uint32_t)w->seq, mad);
 	m->data_len = (uint16_t)bytes;
 	m->pkt_len = bytes;
-	link_send(w, ep->id, av->port, m);
+	link_send(w, ep->id, av->port, -1, m);
 }
 
 bool

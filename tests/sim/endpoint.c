@@ -113,7 +113,7 @@ port_flush(struct sim_world *w, struct sim_ep *ep, struct sim_engine *e, uint16_
 	for (i = 0; i < take; i++) {
 		tally_sent(e, v->pkts[i]);
 		mtus_check(w, ep, port, v->pkts[i]);
-		link_send(w, ep->id, port, v->pkts[i]);
+		link_send(w, ep->id, port, (int)(e - ep->engines), v->pkts[i]);
 	}
 	v->n -= take;
 	memmove(v->pkts, v->pkts + take, v->n * sizeof(v->pkts[0]));
@@ -129,7 +129,7 @@ endpoint_flush(struct sim_world *w, struct sim_ep *ep, struct sim_engine *e, uin
 
 	for (uint16_t i = 0; i < v->n; i++) {
 		tally_sent(e, v->pkts[i]);
-		link_send(w, ep->id, port, v->pkts[i]);
+		link_send(w, ep->id, port, (int)(e - ep->engines), v->pkts[i]);
 	}
 	v->n = 0;
 }
@@ -247,9 +247,9 @@ endpoint_turn(struct sim_world *w, struct sim_ep *ep)
 		t = transport_next_timeout(e->tp);
 		next = t < next ? t : next;
 	}
-	if (moves_turn(w, ep)) {
+	if (moves_turn(w, ep, &next)) {
 		again = true;
-	} else if (restart_may(w, ep)) {
+	} else if (ep->move.step == 0 && restart_may(w, ep)) {
 		if (!ep->restarting)
 			world_run_at(w, ep->id, ep->dark_until);
 		return;

@@ -294,7 +294,7 @@ foreign_send(struct sim_world *w, struct foreign *f, struct foreign_packet *p)
 	wire_tmpl_seal(&f->t, frame, l4);
 	m->data_len = (uint16_t)(f->t.bth_off + l4);
 	m->pkt_len = m->data_len;
-	link_send(w, f->q->ep->id, f->q->port, m);
+	link_send(w, f->q->ep->id, f->q->port, -1, m);
 }
 
 /* What uroce must never send to one that hasn't heard of it. */

@@ -6,7 +6,9 @@
 #include "ecn.h"
 #include "sim.h"
 
-enum { STREAM_NET = 3, STREAM_LINK = 64, MAX_FLIPS = 3 };
+enum { STREAM_NET = 3, STREAM_LINK = 64, STREAM_LANES = 98304, MAX_FLIPS = 3 };
+#define LATE_NS 15000  /* how late what leaves a TX queue may be, */
+#define LATE_FOR_NS 50000 /* and for how long at most it is as late as that */
 
 void
 link_init(struct sim_world *w)
@@ -15,9 +17,13 @@ link_init(struct sim_world *w)
 
 	stale_init(w);
 	w->net_rng = rng_stream(w->cfg.seed, STREAM_NET);
-	for (i = 0; i < w->cfg.nb_eps; i++)
-		for (j = 0; j < w->cfg.nb_eps; j++)
+	for (i = 0; i < w->cfg.nb_eps; i++) {
+		for (j = 0; j < w->cfg.nb_eps; j++) {
 			w->links[i][j].rng = rng_stream(w->cfg.seed, STREAM_LINK + i * SIM_MAX_EPS + j);
+			for (uint32_t k = 0; k < SIM_MAX_ENGINES; k++)
+				w->links[i][j].lanes[k].rng = rng_stream(w->cfg.seed, STREAM_LANES + (i * SIM_MAX_EPS + j) * SIM_MAX_ENGINES + k);
+		}
+	}
 	w->partition_to = 0;
 	memset(w->ports_free_at, 0, sizeof(w->ports_free_at));
 }
@@ -110,6 +116,18 @@ link_describe(char *buf, size_t len, struct rte_mbuf *m)
 			 wire_get24(p.bthp + p.op->off_aeth + 1));
 }
 
+static struct wire_bth
+bth_of(struct rte_mbuf *m)
+{
+	const uint8_t *p = rte_pktmbuf_mtod(m, uint8_t *);
+	uint32_t off = WIRE_ETH_BYTES + (p[WIRE_ETH_BYTES] >> 4 == 4 ? WIRE_IPV4_BYTES : WIRE_IPV6_BYTES) +
+		       WIRE_UDP_BYTES;
+	struct wire_bth b;
+
+	wire_get_bth(p + off, &b);
+	return b;
+}
+
 /*
  * Has this PSN been sent before? Only packets for RC QPs of good programs count. ACKs keep their order too: a NAK
  * behind a later ACK is as good as lost.
@@ -117,15 +135,11 @@ link_describe(char *buf, size_t len, struct rte_mbuf *m)
 static bool
 keeps_place(struct sim_world *w, uint32_t to, struct rte_mbuf *m)
 {
-	const uint8_t *p = rte_pktmbuf_mtod(m, uint8_t *);
-	uint32_t off = WIRE_ETH_BYTES + (p[WIRE_ETH_BYTES] >> 4 == 4 ? WIRE_IPV4_BYTES : WIRE_IPV6_BYTES) +
-		       WIRE_UDP_BYTES;
-	struct wire_bth b;
+	struct wire_bth b = bth_of(m);
 	struct sim_qp *q;
 	uint32_t which;
 	bool before;
 
-	wire_get_bth(p + off, &b);
 	q = sent_for(w, to, b.dqpn);
 	if (q == NULL || WIRE_OPCODE_SERVICE(b.opcode) != sent_service(q))
 		return false;
@@ -174,9 +188,40 @@ through_queue(struct sim_world *w, uint32_t to, uint16_t port, struct rte_mbuf *
 	return true;
 }
 
-static void
-deliver(struct sim_world *w, struct sim_link *l, uint32_t from, uint32_t to, uint16_t port, struct rte_mbuf *m)
+/*
+ * Where QPs move, what one of a host's TX queues brings may overtake what another one brought, but for what nothing keeps in order if its QP changes the queue
+ * (docs/internals/moves.md): responses with data, and all that isn't acknowledged. Nor where alternate paths are loaded: what is late still says that its QP has
+ * none, and is dropped.
+ */
+static struct sim_lane *
+lane_of(const struct sim_world *w, struct sim_link *l, int queue, struct rte_mbuf *m)
 {
+	struct wire_bth b = bth_of(m);
+	uint8_t service = WIRE_OPCODE_SERVICE(b.opcode);
+
+	if ((w->cfg.faults & (SIM_F_MOVES | SIM_F_APM)) != SIM_F_MOVES || queue < 0 || (service != WIRE_RC && service != WIRE_XRC) ||
+	    (wire_opcodes[b.opcode].flags & (WIRE_F_READ_RESP | WIRE_F_ATOMICACKETH)))
+		return NULL;
+	return &l->lanes[queue];
+}
+
+/* @return when what would arrive at @p at does. It never overtakes what leaves the same queue, or no queue. */
+static uint64_t
+lane_arrival(const struct sim_world *w, struct sim_link *l, struct sim_lane *lane, uint64_t at)
+{
+	if (w->now_ns >= lane->late_until) {
+		lane->late_ns = rng_one_in(&lane->rng, 2) ? 0 : rng_below(&lane->rng, LATE_NS + 1);
+		lane->late_until = w->now_ns + rng_between(&lane->rng, 1, LATE_FOR_NS);
+	}
+	at = RTE_MAX(at, l->last_at) + lane->late_ns;
+	lane->last_at = RTE_MAX(at, lane->last_at);
+	return lane->last_at;
+}
+
+static void
+deliver(struct sim_world *w, struct sim_link *l, uint32_t from, uint32_t to, uint16_t port, int queue, struct rte_mbuf *m)
+{
+	struct sim_lane *lane = lane_of(w, l, queue, m);
 	uint64_t at = l->free_at + w->cfg.delay_ns;
 	bool again = (w->cfg.faults & SIM_F_REORDER) && w->cfg.reorder_once && keeps_place(w, to, m);
 	char text[160];
@@ -190,6 +235,8 @@ deliver(struct sim_world *w, struct sim_link *l, uint32_t from, uint32_t to, uin
 	if ((w->cfg.faults & SIM_F_REORDER) && !again && rng_chance(&l->rng, w->cfg.reorder_ppm)) {
 		at += rng_below(&l->rng, w->cfg.reorder_ns);
 		w->stats.reordered++;
+	} else if (lane != NULL) {
+		at = lane_arrival(w, l, lane, at);
 	} else {
 		if (at < l->last_at)
 			at = l->last_at;
@@ -208,7 +255,7 @@ deliver(struct sim_world *w, struct sim_link *l, uint32_t from, uint32_t to, uin
 }
 
 static void
-send_to(struct sim_world *w, uint32_t from, uint32_t to, uint16_t port, struct rte_mbuf *m)
+send_to(struct sim_world *w, uint32_t from, uint32_t to, uint16_t port, int queue, struct rte_mbuf *m)
 {
 	struct sim_link *l = &w->links[from][to];
 	struct rte_mbuf *copy;
@@ -243,14 +290,14 @@ send_to(struct sim_world *w, uint32_t from, uint32_t to, uint16_t port, struct r
 		copy = rte_pktmbuf_copy(m, w->pool, 0, UINT32_MAX);
 		if (copy != NULL) {
 			w->stats.duplicated++;
-			deliver(w, l, from, to, port, copy);
+			deliver(w, l, from, to, port, queue, copy);
 		}
 	}
 	if ((w->cfg.faults & SIM_F_CORRUPT) && rng_chance(&l->rng, w->cfg.corrupt_ppm)) {
 			w->stats.corrupted++;
 		damage(l, m);
 	}
-	deliver(w, l, from, to, port, m);
+	deliver(w, l, from, to, port, queue, m);
 }
 
 /* A switch that knows of no memberships: to every port. Its copies are its own matter, not of a host's mempool. */
@@ -267,7 +314,7 @@ flood(struct sim_world *w, uint32_t from, uint16_t from_port, struct rte_mbuf *m
 				continue;
 			copy = rte_pktmbuf_copy(m, sim_pool, 0, UINT32_MAX);
 			if (copy != NULL)
-				send_to(w, from, to, port, copy);
+				send_to(w, from, to, port, -1, copy);
 			else
 				sim_fail(w, "the network has no mbufs left");
 		}
@@ -276,7 +323,7 @@ flood(struct sim_world *w, uint32_t from, uint16_t from_port, struct rte_mbuf *m
 }
 
 void
-link_send(struct sim_world *w, uint32_t from, uint16_t port, struct rte_mbuf *m)
+link_send(struct sim_world *w, uint32_t from, uint16_t port, int queue, struct rte_mbuf *m)
 {
 	const uint8_t *dmac = rte_pktmbuf_mtod(m, uint8_t *), *smac = dmac + 6;
 	bool group = dmac[0] & 1;
@@ -298,5 +345,5 @@ link_send(struct sim_world *w, uint32_t from, uint16_t port, struct rte_mbuf *m)
 		rte_pktmbuf_free(m);
 		return;
 	}
-	send_to(w, from, to, to_port, m);
+	send_to(w, from, to, to_port, queue, m);
 }

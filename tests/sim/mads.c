@@ -59,7 +59,7 @@ mads_turn(struct sim_world *w, struct sim_ep *ep)
 	m->pkt_len = bytes;
 	sim_trace(w, "endpoint %u sends MAD %u to endpoint %u", ep->id, w->nb_mads, s->to);
 	w->nb_mads++;
-	link_send(w, ep->id, from_port, m);
+	link_send(w, ep->id, from_port, -1, m);
 }
 
 static bool

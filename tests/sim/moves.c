@@ -2,7 +2,8 @@
 /*
  * QPs that move from one engine of their host to the other at random moments, alone or with all that share an SRQ or an XRC domain with them: with packets
  * in flight in both directions, between the packets of a message, while a loss is being repaired. It takes some turns, in which packets go on arriving at either engine and programs go on posting. Nothing
- * may come of it: the model makes no exceptions.
+ * may come of it: the model makes no exceptions. What an engine sends may overtake what another one has sent (link.c), so before QPs leave they drain. Programs
+ * do whatever they like meanwhile, and now and then the QPs stay after all.
  */
 #include <stdlib.h>
 
@@ -13,11 +14,13 @@ enum {
 	STREAM_MOVES = 12288,
 	TURNS = 20,      /* one turn in so many begins a move */
 	TRIES = 3,       /* to reserve what the QP has borrowed */
+	STAYS_ONE_IN = 12,
 	MAX_QPS = 2 * SIM_MAX_CONNS,
 };
+#define DRAIN_LOOK_NS 100000 /* as often it is looked whether QPs have drained, if nothing else happens */
 
 /* How far a move is. Between two steps there may be some turns; each step is in a turn of its engine, which ends with transport_run(). */
-enum step { STEP_NONE = 0, STEP_LEFT, STEP_TAKEN, STEP_ARRIVED };
+enum step { STEP_NONE = 0, STEP_DRAINS, STEP_LEFT, STEP_TAKEN, STEP_ARRIVED };
 
 void
 moves_init(struct sim_world *w, struct sim_ep *ep)
@@ -122,16 +125,31 @@ may_lack(const struct sim_world *w)
 	return p->inflight_blocks + p->read_blocks + p->scoreboards + p->reorders + p->reorder_pkts + p->sge_blocks != 0;
 }
 
+/* They don't leave. */
 static void
-leave(struct sim_world *w, struct sim_ep *ep, struct sim_qp *q)
+stay(struct sim_world *w, struct sim_ep *ep)
+{
+	struct sim_moving *v = &ep->move;
+
+	qp_move_stay(v->m, v->from->tp, w->now_ns);
+	qp_move_end(v->m);
+	qp_move_destroy(v->m);
+	v->m = NULL;
+	v->step = STEP_NONE;
+	sim_trace(w, "QP %u and %u others stay", v->qps[0]->id, v->nb_qps - 1);
+	endpoint_end_turn(w, ep, v->from);
+}
+
+static void
+leave(struct sim_world *w, struct sim_ep *ep)
 {
 	struct sim_moving *v = &ep->move;
 	int rc = EAGAIN;
 
-	v->from = &ep->engines[ep->engines[1].tp == q->tp];
-	v->to = &ep->engines[v->from == &ep->engines[0]];
-	find_group(w, ep, q);
-	v->m = begin(v);
+	if (rng_one_in(&v->rng, STAYS_ONE_IN)) {
+		stay(w, ep);
+		return;
+	}
 	for (uint32_t i = 0; i < TRIES && rc == EAGAIN; i++) {
 		rc = qp_move_check(v->m, v->from->tp, w->now_ns);
 		if (rc == EAGAIN && qp_move_reserve(v->m) != 0)
@@ -139,14 +157,12 @@ leave(struct sim_world *w, struct sim_ep *ep, struct sim_qp *q)
 	}
 	if (rc != 0) {
 		if (rc == EAGAIN || (rc == ENOMEM && !may_lack(w)))
-			sim_fail(w, "QP %u can't move: %d", q->id, rc);
-		qp_move_end(v->m);
-		qp_move_destroy(v->m);
-		endpoint_end_turn(w, ep, v->from);
+			sim_fail(w, "QP %u can't move: %d", v->qps[0]->id, rc);
+		stay(w, ep);
 		return;
 	}
 	qp_move_leave(v->m, v->from->tp);
-	sim_trace(w, "QP %u leaves engine %u with %u QPs and %u SRQs", q->id, (unsigned int)(v->from - ep->engines), v->nb_qps - 1, v->nb_srqs);
+	sim_trace(w, "QP %u leaves engine %u with %u QPs and %u SRQs", v->qps[0]->id, (unsigned int)(v->from - ep->engines), v->nb_qps - 1, v->nb_srqs);
 	for (uint16_t port = 0; port < ep->nb_ports; port++) {
 		const struct tp_txvec *tx = transport_tx(v->from->tp, port);
 
@@ -155,6 +171,21 @@ leave(struct sim_world *w, struct sim_ep *ep, struct sim_qp *q)
 	v->step = STEP_LEFT;
 	v->turns = 1 + (uint32_t)rng_below(&v->rng, 3);
 	endpoint_end_turn(w, ep, v->from);
+}
+
+static void
+drain(struct sim_world *w, struct sim_ep *ep, struct sim_qp *q)
+{
+	struct sim_moving *v = &ep->move;
+
+	v->from = &ep->engines[ep->engines[1].tp == q->tp];
+	v->to = &ep->engines[v->from == &ep->engines[0]];
+	find_group(w, ep, q);
+	v->m = begin(v);
+	v->step = STEP_DRAINS;
+	sim_trace(w, "QP %u is about to leave engine %u", q->id, (unsigned int)(v->from - ep->engines));
+	if (qp_move_drain(v->m, v->from->tp, w->now_ns))
+		leave(w, ep);
 }
 
 /* @return whether the port has taken what they had built: that must leave their former engine first. */
@@ -257,15 +288,24 @@ next_step(struct sim_world *w, struct sim_ep *ep)
 
 /* ---- When ---- */
 bool
-moves_turn(struct sim_world *w, struct sim_ep *ep)
+moves_turn(struct sim_world *w, struct sim_ep *ep, uint64_t *next)
 {
 	struct sim_moving *v = &ep->move;
 	struct sim_qp *q;
 
 	if (v->step == STEP_NONE) {
-		if ((w->cfg.faults & SIM_F_MOVES) && !w->settled && ep->nb_engines > 1 && rng_one_in(&v->rng, TURNS) && (q = choose(w, ep)) != NULL)
-			leave(w, ep, q);
-		return v->step != STEP_NONE;
+		if ((w->cfg.faults & SIM_F_MOVES) == 0 || w->settled || ep->nb_engines == 1 || !rng_one_in(&v->rng, TURNS) || (q = choose(w, ep)) == NULL)
+			return false;
+		drain(w, ep, q);
+		return true;
+	}
+	if (v->step == STEP_DRAINS) {
+		/* It ends at the latest when they have waited long enough. */
+		*next = RTE_MIN(*next, w->now_ns + DRAIN_LOOK_NS);
+		if (!qp_move_drain(v->m, v->from->tp, w->now_ns))
+			return false;
+		leave(w, ep);
+		return true;
 	}
 	if (v->turns > 0)
 		v->turns--;
@@ -274,15 +314,31 @@ moves_turn(struct sim_world *w, struct sim_ep *ep)
 	return true;
 }
 
+bool
+moves_under_way(const struct sim_ep *ep)
+{
+	return ep->move.step > STEP_DRAINS;
+}
+
+void
+moves_stop(struct sim_world *w, struct sim_ep *ep)
+{
+	if (ep->move.step == STEP_DRAINS) {
+		stay(w, ep);
+		world_run_at(w, ep->id, w->now_ns);
+	}
+	moves_finish(w, ep);
+}
+
 void
 moves_finish(struct sim_world *w, struct sim_ep *ep)
 {
-	bool moved = ep->move.step != STEP_NONE;
+	bool moved = moves_under_way(ep);
 
 	for (uint16_t port = 0; ep->move.step == STEP_LEFT && port < ep->nb_ports; port++)
 		if (!port_is_sent(&ep->move, port))
 			endpoint_flush(w, ep, ep->move.from, port);
-	while (ep->move.step != STEP_NONE)
+	while (moves_under_way(ep))
 		next_step(w, ep);
 	if (moved)
 		world_run_at(w, ep->id, w->now_ns);

@@ -345,6 +345,11 @@ MUTATIONS = [Mutation(*m) for m in (
      '\tif (srq->xrcd != 0)\n\t\tLIST_INSERT_HEAD(&tp->xrc_srqs[srq_bucket(srq->srqn)], srq, link);\n', ''),
     ('move-old-sges', 'transport/move.c', 'a receive of an SRQ has its SGEs in the former engine\'s memory', '\t\tqp->rcv.rwqe.sge = item;\n', '\t\t(void)item;\n'),
     ('move-asks-the-first', 'transport/move.c', 'of a group only the first QP is asked whether copies are under way', 'if (b->qp->copy != NULL) {', 'if (i == 0 && b->qp->copy != NULL) {'),
+    ('move-undrained', 'transport/move.c', 'QPs leave before what they have sent is acknowledged', 'if (requester_is_drained(m->qps[i].qp) ||', 'if (i < m->nb_qps ||'),
+    ('move-drains-the-first', 'transport/move.c', 'of a group only the first QP is waited for', 'if (requester_is_drained(m->qps[i].qp) ||',
+     'if (i != 0 || requester_is_drained(m->qps[i].qp) ||'),
+    ('drain-sends-on', 'transport/turn.c', 'a QP that drains goes on sending', 'likely(!qp->sched.drains) ?', 'likely(true) ?'),
+    ('drain-for-good', 'transport/move.c', 'a QP that stays after all sends nothing any more', '\t\tend_draining(qp);\n', ''),
     # MTUs that change.
     ('mtu-not-heeded', 'transport/path/path.c', 'a port\'s MTU becomes smaller, and its QPs don\'t notice',
      '\t\tpath->detour |= DETOUR_MTU;\n', '\t\t;\n'),

@@ -486,9 +486,17 @@ struct sim_ep {
 	uint32_t errors[UROCE_WC_GENERAL_ERR + 1]; /**< that its programs were told of, by status */
 };
 
+/** What comes from a TX queue of a host. */
+struct sim_lane {
+	struct rng rng;
+	uint64_t late_ns, late_until; /**< how late it is, and until when */
+	uint64_t last_at;            /**< when the last of it arrives */
+};
+
 /** One direction between two endpoints. */
 struct sim_link {
 	struct rng rng;
+	struct sim_lane lanes[SIM_MAX_ENGINES];
 	uint64_t free_at;            /**< when the last packet has left */
 	uint64_t last_at;            /**< when the last in-order packet arrives */
 	uint64_t burst_from, burst_to;

@@ -52,10 +52,18 @@ bool mtus_small_since(const struct sim_ep *ep, uint64_t ns);
 
 /* moves.c */
 void moves_init(struct sim_world *w, struct sim_ep *ep);
-/** A turn of an endpoint is over: a QP may begin to move, or goes a step further. @return whether one is on its way. */
-bool moves_turn(struct sim_world *w, struct sim_ep *ep);
-/** End a move that is under way, as it must be before anything else is done with the QP. */
+/**
+ * A turn of an endpoint is over: a QP may begin to move, or goes a step further.
+ * @param next  When the next turn is due; becomes earlier if a QP has to leave before.
+ * @return whether one is on its way.
+ */
+bool moves_turn(struct sim_world *w, struct sim_ep *ep, uint64_t *next);
+/** @return whether a QP has left and not arrived, or its former engine has something to do still. */
+bool moves_under_way(const struct sim_ep *ep);
+/** End a move that is under way, as it must be before anything else is done with the QP. One that only drains doesn't end. */
 void moves_finish(struct sim_world *w, struct sim_ep *ep);
+/** The same, and QPs that only drain stay: one may be destroyed. */
+void moves_stop(struct sim_world *w, struct sim_ep *ep);
 /** @return whether @p q is on its way from one engine to another. */
 bool moves_away(const struct sim_qp *q);
 
@@ -65,8 +73,11 @@ void link_init(struct sim_world *w);
 bool link_dies(const struct sim_world *w, uint32_t from, uint32_t to);
 /** @return when the last packet that endpoint @p from has sent so far leaves it. */
 uint64_t link_busy_until(const struct sim_world *w, uint32_t from);
-/** Takes the packet that endpoint @p from sends out of @p port. */
-void link_send(struct sim_world *w, uint32_t from, uint16_t port, struct rte_mbuf *m);
+/**
+ * Takes the packet that endpoint @p from sends out of @p port.
+ * @param queue  The engine whose TX queue it comes from; -1: none's.
+ */
+void link_send(struct sim_world *w, uint32_t from, uint16_t port, int queue, struct rte_mbuf *m);
 void link_describe(char *buf, size_t len, struct rte_mbuf *m);
 
 /* sent.c */

@@ -173,7 +173,7 @@ world_event(struct sim_world *w, const struct sim_event *e)
 		break;
 	case EV_CLIENT:
 		/* Half of the time programs only post while a QP of theirs is on its way. */
-		if (ep->move.step != 0 && rng_one_in(&ep->move.rng, 2)) {
+		if (moves_under_way(ep) && rng_one_in(&ep->move.rng, 2)) {
 			client_post(w, ep);
 			world_event_add(w, w->now_ns + client_pause(w, ep), EV_CLIENT, e->ep, NULL);
 			break;
@@ -315,7 +315,7 @@ world_run(struct sim_world *w, const struct sim_config *c, bool verbose)
 		sim_fail(w, "the world could not be made");
 	}
 	for (uint32_t i = 0; i < w->cfg.nb_eps; i++)
-		moves_finish(w, &w->eps[i]);
+		moves_stop(w, &w->eps[i]);
 	world_destroy(w);
 	after = rte_mempool_avail_count(w->pool);
 	if (after != before)

@@ -38,7 +38,7 @@ HOSTS = ('h1', 'h2')
 # An engine of several on shared cores may be without one for more than a second: the kernel divides a core among sessions first, and what a session
 # with threads on two of them is due on each changes all the time.
 PATIENT = ('-u', '18')
-DISORDER = ('out_of_sequence', 'packet_seq_err', 'implied_nak_seq_err', 'retransmitted_packets', 'rx_moving_dropped')
+DISORDER = ('out_of_sequence', 'packet_seq_err', 'implied_nak_seq_err', 'retransmitted_packets', 'rx_moving_dropped', 'qps_undrained')
 
 
 class Moves(unittest.TestCase):

@@ -106,7 +106,7 @@ TOUR = [
                                  r'gid 198\.18\.0\.1 addr 0x[0-9a-f]+ length 65536 rkey 0x[0-9a-f]+'),
     ('connect qp1 to qp2 mtu 1024', r'qp1 of h1 \(qpn 0x[0-9a-f]+\) and qp2 of h2 \(qpn 0x[0-9a-f]+\) are connected'),
     ('connect qp1 to qp2', FAILED + r'connect: qp1 is in RTS: `modify qp qp1 state reset` lets it'),
-    ('move qp1 0', r'qp1: at engine 0; it did nothing for 0\.0 us'),
+    ('move qp1 0', r'qp1: at engine 0; it sent nothing new for 0\.0 us'),
     ('move qp1 1', FAILED + r'move: qp1: there is no such engine'),
     ('move qp1', FAILED + r'move: engine is missing'),
     ('show neigh', r'h1 +198\.18\.0\.2 +02:00:00:00:00:02 +REACHABLE'),
@@ -615,7 +615,7 @@ class CommandLine(unittest.TestCase):
                              'connect qp1 to qp2\nstart write count 2000 on qp1\nmove qp1 1\nmove qp1 0\nmove qp1 1\nwait all\nshow qp qp1\n',
                              '--loopback=3', '--engines', '2')
         self.assertEqual(status, 0, output)
-        self.assertRegex(output, r'qp1: at engine 1; it did nothing for \d+\.\d us')
+        self.assertRegex(output, r'qp1: at engine 1; it sent nothing new for \d+\.\d us')
         self.assertRegex(output, r'write: .* 2000 ops')
         self.assertRegex(output, r'(?m)^engine +1$')
         self.assertRegex(output, r'incast: .* 3000 ops.* 4 QPs, fairness 1\.000')

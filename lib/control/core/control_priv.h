@@ -160,7 +160,7 @@ struct moves {
 	uint64_t done;                /**< QPs */
 	uint64_t balanced;            /**< of those: that `balance` moved */
 	uint64_t refused;             /**< moves, of a QP or of a group */
-	uint64_t last_ns, longest_ns; /**< for how long a QP did nothing */
+	uint64_t last_ns, longest_ns; /**< for how long a QP sent nothing new */
 };
 
 /** What divides the QPs among the engines: balancing.c. */

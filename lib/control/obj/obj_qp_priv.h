@@ -104,12 +104,13 @@ int obj_qp_load_alternate(struct session *s, struct obj_qp *qp, const struct uro
 /* ---- QPs that move: qp_move.c ---- */
 /**
  * Move a QP to another engine, while its program uses it, and with it all QPs of its SRQ, or all targets of its XRC domain (qp_group_priv.h).
- * @param out  Gets how many QPs have moved, none if it is there already, and for how long they did nothing.
+ * @param brief  Don't keep this thread waiting for peers' ACKs for longer than a millisecond; some packets may be sent again for that.
+ * @param out  Gets how many QPs have moved, none if it is there already, and for how long they sent nothing new.
  * @param why  Gets why not; then nothing has moved.
  * @return 0; EINVAL (no such engine); E2BIG (more than ENGINE_MOVE_MOST QPs or SRQs would have to move); EBUSY (memory that isn't mapped is being copied:
  *         try again); ENOMEM.
  */
-int obj_qp_move(struct session *s, struct obj_qp *qp, unsigned int engine, struct control_moved *out, const char **why);
+int obj_qp_move(struct session *s, struct obj_qp *qp, unsigned int engine, bool brief, struct control_moved *out, const char **why);
 /** What moves together with a QP, itself included. */
 struct obj_qp_load {
 	uint64_t cost;      /**< what its QPs have cost their engine since the last look, as obj_qp_cost_since() */

@@ -90,12 +90,13 @@ fill_parts(const struct qp_group *g, unsigned int engine, struct parts *p)
 }
 
 static int
-move(struct control *c, const struct qp_group *g, unsigned int engine, struct control_moved *out)
+move(struct control *c, const struct qp_group *g, unsigned int engine, bool brief, struct control_moved *out)
 {
 	struct parts p;
 	int rc;
 
 	fill_parts(g, engine, &p);
+	p.g.brief = brief;
 	rc = engine_move_qps(c->s.engines[g->qp->engine], c->s.engines[engine], &p.g, &out->pause_ns);
 	if (rc != 0)
 		return rc;
@@ -118,7 +119,7 @@ why_not(int rc)
 }
 
 int
-obj_qp_move(struct session *s, struct obj_qp *qp, unsigned int engine, struct control_moved *out, const char **why)
+obj_qp_move(struct session *s, struct obj_qp *qp, unsigned int engine, bool brief, struct control_moved *out, const char **why)
 {
 	struct qp_group g = qp_group_of(qp);
 	struct control *c = s->control;
@@ -131,7 +132,7 @@ obj_qp_move(struct session *s, struct obj_qp *qp, unsigned int engine, struct co
 	}
 	if (qp->engine == engine)
 		return 0;
-	rc = is_too_large(&g) ? E2BIG : move(c, &g, engine, out);
+	rc = is_too_large(&g) ? E2BIG : move(c, &g, engine, brief, out);
 	if (rc != 0) {
 		*why = why_not(rc);
 		c->moves.refused++;

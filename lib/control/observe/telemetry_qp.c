@@ -186,7 +186,7 @@ tel_move(struct control *c, const char *params, struct rte_tel_data *d)
 	qp = number <= UINT32_MAX ? inspect_find_one(c, INSPECT_QP, (uint32_t)number, &s) : NULL;
 	if (qp == NULL)
 		return tel_gone(d, "QP", qpn);
-	rc = obj_qp_move(s, qp, (unsigned int)engine, &moved, &why);
+	rc = obj_qp_move(s, qp, (unsigned int)engine, false, &moved, &why);
 	if (rc != 0) {
 		snprintf(text, sizeof(text), "QP %#x stays at engine %u: %s", qp->qpn, qp->engine, why);
 		return tel_error(d, text);

@@ -98,6 +98,9 @@ enum {
 	TP_PROBE_FIRST_OF = 16,     /**< for QPs whose timeout is at least this (268 ms); rdma_cm's QPs have 2 s */
 	TP_PROBE_PACKET_NS = 1000,  /**< added to the PTO for each packet in flight: 4 KiB at 32 Gb/s */
 	TP_PROBE_SHIFT_MAX = 8,     /**< log2 of the largest factor by which unanswered probes lengthen the PTO */
+	TP_DRAIN_PTOS = 2,          /**< a QP that is about to move waits for ACKs for so many PTOs, */
+	TP_DRAIN_MIN_NS = 1000000,  /**< but at least so long, */
+	TP_DRAIN_MAX_NS = 20000000, /**< and at most so long: also if no round trip has been measured */
 	TP_RTT_EVERY_NS = 10000,    /**< time between round trip measurements, without congestion control */
 	TP_RTT_MIN_NS = 1000000000, /**< the shortest round trip is remembered for this long, at most for twice this */
 	TP_RTT_MAX_NS = 500000000,  /**< longer round trips count as this */

@@ -63,6 +63,7 @@ req_wait_name(uint8_t wait)
 		[REQ_WAIT_INFLIGHT] = "wqes in flight",
 		[REQ_WAIT_MEMORY] = "memory",
 		[REQ_WAIT_DRAIN] = "drain",
+		[REQ_WAIT_MOVE] = "move",
 	};
 
 	return wait < RTE_DIM(names) ? names[wait] : "?";
@@ -363,6 +364,9 @@ explain_waiting(const struct qp_view *v, struct lines *l)
 		break;
 	case REQ_WAIT_DRAIN:
 		say(l, "%s waits until everything before it is complete", next);
+		break;
+	case REQ_WAIT_MOVE:
+		say(l, "it moves to another engine: it sends nothing new before all that it has sent is acknowledged");
 		break;
 	}
 	if (v->share_wait == SHARE_WAIT_RATE && v->tx.active)

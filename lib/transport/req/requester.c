@@ -3,6 +3,7 @@
  * The requester's run: decides whether the next packet may be sent (admit), has it built (build_priv.h), and accounts
  * for it.
  */
+#include "base/mark.h"
 #include "transport/cc/cc_priv.h"
 #include "transport/core/copy_priv.h"
 #include "transport/core/meter_priv.h"
@@ -243,6 +244,46 @@ requester_run(struct transport *tp, struct qp *qp, uint32_t budget)
 	/* It stops for a reason, and says which. A client may have posted since it looked, so what waits in the ring doesn't count. */
 	UROCE_ASSERT(work >= budget || qp->req.wait != REQ_RUNS || req_blocked(qp) || !qp_sends(qp) ||
 		     (qp->req.sq_cur == qp->req.sq.counter && !scoreboard_has_lost(qp)));
+	return work;
+}
+
+/* ---- Before a move ---- */
+/*
+ * May a QP that drains send its next packet? What it sends again, yes. Something new only in the middle of a SEND or WRITE, since its packets don't all ask
+ * for an ACK. The last one of a message does, and so does each request that has a response.
+ */
+static bool
+drain_may_send(struct qp *qp)
+{
+	const struct tp_swqe *w = qp_inflight(qp, qp->req.sq_cur);
+
+	if (requester_is_drained(qp))
+		return false;
+	if (scoreboard_has_lost(qp) || wire_psn_diff(qp->req.psn_cur, qp->req.psn_max) < 0)
+		return true;
+	return !qp->sched.asked && qp->req.sq_cur != qp->req.sq.counter && qp->req.psn_cur != w->first_psn && swqe_kind(w) == TP_REQ_DATA;
+}
+
+uint32_t
+requester_drain(struct transport *tp, struct qp *qp, uint32_t budget)
+{
+	const uint8_t mask = qp->loss.ackreq_mask;
+	uint32_t work = 0, sent = 1;
+
+	/* Each packet asks for an ACK. */
+	qp->loss.ackreq_mask = 0;
+	while (work < budget && sent != 0 && drain_may_send(qp)) {
+		uint32_t psn = qp->req.psn_max;
+
+		sent = requester_run(tp, qp, 1);
+		work += sent;
+		MARK_IF(psn != qp->req.psn_max, "a QP that is about to move asks for an ACK in the middle of a message");
+		qp->sched.asked |= psn != qp->req.psn_max;
+	}
+	if (qp->loss.ackreq_mask == 0)
+		qp->loss.ackreq_mask = mask;
+	if (sent != 0)
+		qp->req.wait = qp->loss.rnr_wait ? REQ_WAIT_RNR : REQ_WAIT_MOVE;
 	return work;
 }
 

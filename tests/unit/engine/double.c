@@ -340,6 +340,23 @@ qp_move_add_srq(struct qp_move *m, struct srq *srq)
 	abort();
 }
 
+bool
+qp_move_drain(struct qp_move *m, struct transport *from, uint64_t now_ns)
+{
+	abort();
+}
+
+void
+qp_move_be_brief(struct qp_move *m)
+{
+}
+
+void
+qp_move_stay(struct qp_move *m, struct transport *from, uint64_t now_ns)
+{
+	abort();
+}
+
 int
 qp_move_reserve(struct qp_move *m)
 {

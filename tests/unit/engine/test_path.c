@@ -55,7 +55,7 @@ struct program {
 	uint8_t *mem;
 };
 
-static uint16_t port_ids[2];
+static uint16_t port_ids[4]; /* by host number; the first two are joined, and the last two */
 
 static void *
 zeroed(size_t bytes)
@@ -64,6 +64,23 @@ zeroed(size_t bytes)
 
 	assert_non_null(p);
 	return memset(p, 0, RTE_ALIGN_CEIL(bytes, 64));
+}
+
+/** Two ports back to back. Each queue of a port sends into the other's queue of the same number: there is no order between engines. */
+static void
+lanes_up(void)
+{
+	struct rte_ring *cd[ENGINES], *dc[ENGINES];
+	char name[8];
+
+	for (unsigned int q = 0; q < ENGINES; q++) {
+		snprintf(name, sizeof(name), "cd%u", q);
+		cd[q] = rte_ring_create(name, WIRE_SIZE, SOCKET_ID_ANY, 0);
+		snprintf(name, sizeof(name), "dc%u", q);
+		dc[q] = rte_ring_create(name, WIRE_SIZE, SOCKET_ID_ANY, 0);
+	}
+	port_ids[2] = (uint16_t)rte_eth_from_rings("c", dc, ENGINES, cd, ENGINES, 0);
+	port_ids[3] = (uint16_t)rte_eth_from_rings("d", cd, ENGINES, dc, ENGINES, 0);
 }
 
 /**
@@ -522,6 +539,17 @@ disorder(const struct host *h)
 	return n;
 }
 
+/** QPs that have left before all that they had sent was acknowledged: their peers' engines didn't get their cores for too long. */
+static uint64_t
+undrained(const struct host *h)
+{
+	uint64_t n = 0;
+
+	for (unsigned int i = 0; i < h->nb_engines; i++)
+		n += transport_counters(engine_transport(h->engines[i]))->qps_undrained;
+	return n;
+}
+
 static uint64_t
 arrived(const struct host *h)
 {
@@ -548,6 +576,8 @@ move_while_in_use(struct host *ha, struct host *hb, bool loopback, bool together
 {
 	struct program a, b;
 	struct mover m = { .p = { &a, &b }, .together = together, .shortest_ns = UINT64_MAX };
+	bool lanes = ha->number > 2;
+	uint64_t late;
 
 	program_up(&a, ha, 0);
 	program_up(&b, hb, !together);
@@ -565,8 +595,10 @@ move_while_in_use(struct host *ha, struct host *hb, bool loopback, bool together
 	pthread_join(m.thread, NULL);
 	assert_int_equal(m.failed, 0);
 	assert_int_equal(arrived(ha) + (hb != ha ? arrived(hb) : 0), m.moves);
-	assert_int_equal(disorder(ha) + disorder(hb), 0);
-	print_message("%u moves, the shortest pause %lu ns\n", m.moves, (unsigned long)m.shortest_ns);
+	late = undrained(ha) + (hb != ha ? undrained(hb) : 0);
+	if (late == 0 || !lanes)
+		assert_int_equal(disorder(ha) + disorder(hb), 0);
+	print_message("%u moves, %u of them undrained, the shortest pause %lu ns\n", m.moves, (unsigned int)late, (unsigned long)m.shortest_ns);
 	program_down(&a);
 	program_down(&b);
 }
@@ -578,6 +610,19 @@ qps_move_while_packets_cross_the_wire(void **state)
 
 	host_up(&h[0], 1, 2);
 	host_up(&h[1], 2, 2);
+	move_while_in_use(&h[0], &h[1], false, false);
+	host_end(&h[0]);
+	host_end(&h[1]);
+}
+
+/* What a QP sends from its new engine may overtake what it has sent from the old one, if that wasn't acknowledged. */
+static void
+qps_move_from_lane_to_lane(void **state)
+{
+	struct host h[2];
+
+	host_up(&h[0], 3, 2);
+	host_up(&h[1], 4, 2);
 	move_while_in_use(&h[0], &h[1], false, false);
 	host_end(&h[0]);
 	host_end(&h[1]);
@@ -639,6 +684,7 @@ main(void)
 		cmocka_unit_test(write_to_another_engine_is_handed_over),
 		cmocka_unit_test(packets_received_by_the_wrong_engine_are_handed_over),
 		cmocka_unit_test(qps_move_while_packets_cross_the_wire),
+		cmocka_unit_test(qps_move_from_lane_to_lane),
 		cmocka_unit_test(qps_of_one_host_meet_and_part),
 		cmocka_unit_test(qps_that_are_connected_move_together),
 		cmocka_unit_test(one_that_never_comes_home_is_destroyed),
@@ -647,5 +693,6 @@ main(void)
 	if (eal_up("test_engine_path") != 0)
 		return 1;
 	wire_up();
+	lanes_up();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

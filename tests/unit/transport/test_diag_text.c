@@ -48,6 +48,7 @@ every_wait_is_explained(void **state)
 		{ REQ_WAIT_INFLIGHT, "wqes in flight", "3 WQEs are in flight, no more may be" },
 		{ REQ_WAIT_MEMORY, "memory", "RDMA_READ waits for memory of the program that can't be mapped" },
 		{ REQ_WAIT_DRAIN, "drain", "RDMA_READ waits until everything before it is complete" },
+		{ REQ_WAIT_MOVE, "move", "it moves to another engine: it sends nothing new" },
 	};
 	struct qp_view v = connected_view();
 
