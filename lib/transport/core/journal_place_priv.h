@@ -32,4 +32,14 @@ journal_place(struct transport *tp, struct qp *qp, uint32_t psn, struct mr *mr, 
 	return rc;
 }
 
+/**
+ * @return whether the bytes of packet @p psn are in place from a turn that didn't count, so that it doesn't matter that its key is gone: a later packet of
+ * that turn may have invalidated it.
+ */
+static inline bool
+journal_needs_no_key(const struct qp *qp, uint32_t psn)
+{
+	return qp->service == WIRE_RC && (qp->copy == NULL || qp->copy->mode == COPY_EXECUTE) && journal_was_placed(qp, psn);
+}
+
 #endif /* UROCE_TP_JOURNAL_PLACE_H */
