@@ -14,7 +14,7 @@ enum {
 	STREAM_MOVES = 12288,
 	TURNS = 20,      /* one turn in so many begins a move */
 	TRIES = 3,       /* to reserve what the QP has borrowed */
-	STAYS_ONE_IN = 12,
+	STAYS_ONE_IN = 16,
 	MAX_QPS = 2 * SIM_MAX_CONNS,
 };
 #define DRAIN_LOOK_NS 100000 /* as often it is looked whether QPs have drained, if nothing else happens */

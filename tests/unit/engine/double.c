@@ -349,6 +349,7 @@ qp_move_drain(struct qp_move *m, struct transport *from, uint64_t now_ns)
 void
 qp_move_be_brief(struct qp_move *m)
 {
+	abort();
 }
 
 void
