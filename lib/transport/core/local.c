@@ -5,16 +5,13 @@
 #include "transport/core/local_priv.h"
 
 uint32_t
-local_bytes(const struct wire_tmpl *t, const struct wire_opcode *op, uint32_t more, uint32_t payload_bytes)
+local_more_bytes(const struct wire_tmpl *t, const struct wire_opcode *op, uint32_t more)
 {
-	uint32_t bytes = (uint32_t)t->bth_off + op->hdr_bytes + payload_bytes + (-payload_bytes & 3) + WIRE_ICRC_BYTES;
+	uint32_t each = (uint32_t)t->bth_off + WIRE_BTH_BYTES + (op->flags & WIRE_F_XRCETH ? WIRE_XRCETH_BYTES : 0) + WIRE_ICRC_BYTES;
 	uint32_t response = WIRE_F_READ_RESP | WIRE_F_START | WIRE_F_END;
 
-	if (likely(more == 0))
-		return bytes;
-	bytes += more * ((uint32_t)t->bth_off + WIRE_BTH_BYTES + (op->flags & WIRE_F_XRCETH ? WIRE_XRCETH_BYTES : 0) + WIRE_ICRC_BYTES);
 	/* The first and the last of several READ responses have an AETH. */
-	return bytes + ((op->flags & response) == response ? WIRE_AETH_BYTES : 0);
+	return more * each + ((op->flags & response) == response ? WIRE_AETH_BYTES : 0);
 }
 
 static uint8_t

@@ -33,10 +33,10 @@ enum {
 struct tp_local {
 	struct wire_pkt p;
 	struct rte_mbuf *m;        /**< holds the payload if it is neither in one piece nor small; or NULL */
+	struct wire_tmpl *tmpl;    /**< the sender's */
 	uint32_t bytes;            /**< that its frames would have */
 	uint16_t port;
 	uint8_t mtu_shift;         /**< of the sender's path */
-	struct wire_tmpl *tmpl;    /**< the sender's */
 	uint8_t frame[TP_LOCAL_FRAME]; /**< headers as in a frame, except for lengths and checksums */
 };
 
@@ -111,8 +111,16 @@ local_add(struct transport *tp, struct tp_local *l, struct qp *qp, const struct 
 	tp->locals->n++;
 }
 
+/** @return the bytes of the headers and ICRCs that @p more frames have beside those of the first, whose opcode would be @p op. */
+uint32_t local_more_bytes(const struct wire_tmpl *t, const struct wire_opcode *op, uint32_t more);
 /** @return the bytes that the frames of a packet with headers as in @p t, @p op and that much payload would have, if it stands for @p more after the first. */
-uint32_t local_bytes(const struct wire_tmpl *t, const struct wire_opcode *op, uint32_t more, uint32_t payload_bytes);
+static inline uint32_t
+local_bytes(const struct wire_tmpl *t, const struct wire_opcode *op, uint32_t more, uint32_t payload_bytes)
+{
+	uint32_t bytes = (uint32_t)t->bth_off + op->hdr_bytes + payload_bytes + (-payload_bytes & 3) + WIRE_ICRC_BYTES;
+
+	return likely(more == 0) ? bytes : bytes + local_more_bytes(t, op, more);
+}
 
 /** One of the packets that a packet by reference stands for. */
 struct local_part {

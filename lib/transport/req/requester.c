@@ -52,7 +52,7 @@ admit_data(struct transport *tp, struct qp *qp, struct req_packet *r, uint32_t b
 	 * so does any packet while no round trip is being measured: a slow QP would otherwise learn nothing for many
 	 * round trips.
 	 */
-	if (unlikely(qp->path.detour))
+	if (unlikely(qp->path.detour) && r->psn != r->w->last_psn)
 		admit_several(tp, qp, r, RTE_MIN(budget, (uint32_t)(qp->loss.cwnd - out)));
 	r->ackreq = wire_psn_add(r->psn, r->psns - 1) == r->w->last_psn || (r->psn & qp->loss.ackreq_mask) + r->psns > qp->loss.ackreq_mask ||
 		    out + (int32_t)r->psns >= qp->loss.cwnd || (unlikely(qp->req.cc != NULL) && !qp->loss.rtt_timing);

@@ -252,7 +252,7 @@ responder_run(struct transport *tp, struct qp *qp, uint32_t budget)
 		if (r->atomic || r->placed) {
 			sent = send_atomic_response(tp, qp, r, ack);
 		} else {
-			if (unlikely(qp->path.detour))
+			if (unlikely(qp->path.detour) && r->length > UINT32_C(1) << qp->path.mtu_shift)
 				psns = response_psns(tp, qp, r, &qp->resp.reads[i], budget - work);
 			sent = send_read_response(tp, qp, r, &qp->resp.reads[i], ack, psns);
 		}
