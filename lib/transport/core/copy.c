@@ -418,7 +418,7 @@ copy_hold(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_
 	struct tp_copy *c = qp->copy;
 	struct tp_copy_pkt *k;
 
-	UROCE_ASSERT(!first || (c->nb_held == 0 && c->spare != NULL));
+	UROCE_ASSERT((!first || (c->nb_held == 0 && c->spare != NULL)) && p->more == 0);
 	if (first) {
 		k = c->spare;
 		c->spare = NULL;

@@ -74,7 +74,7 @@ reorder_hold(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 			give_back(tp, qp);
 		return false;
 	}
-	UROCE_ASSERT(wire_psn_diff(psn, qp->rcv.epsn) < TP_SACK_SPAN && bytes <= sizeof(h->bytes));
+	UROCE_ASSERT(wire_psn_diff(psn, qp->rcv.epsn) < TP_SACK_SPAN && bytes <= sizeof(h->bytes) && p->more == 0);
 	r->held[psn % TP_SACK_SPAN] = (uint16_t)pool_index(&tp->reorder_pkts, struct tp_reorder_pkt, h);
 	h->p = *p;
 	memcpy(h->bytes, p->bthp, p->op->hdr_bytes);

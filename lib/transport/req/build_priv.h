@@ -72,7 +72,7 @@ build_data(struct transport *tp, struct qp *qp, const struct req_packet *r)
 	if (unlikely(o.op->flags & WIRE_F_IETH))
 		wire_put32(o.bth + o.op->off_ieth, wqe_get_imm(slot));
 	if (unlikely(r->psns > 1)) {
-		UROCE_ASSERT(o.local != NULL);
+		UROCE_ASSERT(o.local != NULL && r->piece != NULL);
 		o.local->p.payload = r->piece;
 		o.local->p.more = (uint16_t)(r->psns - 1);
 	} else if (len > 0 && unlikely((likely(o.local == NULL) ? sq_gather(tp, qp, w, r->counter, off, tp_payload(&o), len) :
