@@ -122,8 +122,8 @@ on_line(void *cookie, const char *bytes, size_t n)
 	put(bytes, n);
 	pthread_cond_signal(&l.more);
 	l.waits |= level > 0 && level <= (int)RTE_LOG_CRIT;
-	if (l.waits)
-		wait_written();
+	/* Some drivers use that level though nothing ends. If what reads the log hangs, only one line waits for it. */
+	l.waits = l.waits && wait_written();
 	pthread_mutex_unlock(&l.lock);
 	return (ssize_t)n;
 }

@@ -21,7 +21,7 @@ enum {
 
 /**
  * Have a thread write the log to @p fd from now on. A line of level CRIT or worse, and all that follow it, are written before their callers go on, or LOG_WAIT_MS
- * have passed: the process is about to abort.
+ * have passed, and then no more of them wait: the process is about to abort, or a driver takes something for critical.
  * @return 0 or an errno value; then the log is written to stderr, as before.
  */
 int log_begin(int fd);

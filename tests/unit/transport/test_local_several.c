@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Packets by reference that stand for several packets of a message: in whatever pieces a message goes, it means the same. */
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "mem/job.h"
-#include "pair.h"
+#include "copy_rig.h"
 #include "transport/core/local_priv.h"
 #include "transport/req/requester_priv.h"
 #include "transport/rx_priv.h"
 
 enum { BYTES = 200000, MTU = 1024, LONG = 20 * MTU + 7 };
-
-static struct mem_owner self;
 
 struct bed {
 	struct pair *p;
@@ -570,20 +565,6 @@ a_tap_is_told_why_packets_are_dropped(void **state)
 		assert_string_equal(k.dropped[i], "rx_wrong_state");
 	transport_set_tap(t.h->tp, NULL);
 	bed_down(&t);
-}
-
-static int
-open_memory(void **state)
-{
-	self.mem_fd = open("/proc/self/mem", O_RDWR);
-	return self.mem_fd < 0 || pair_group_setup(state) != 0;
-}
-
-static int
-close_memory(void **state)
-{
-	close(self.mem_fd);
-	return pair_group_teardown(state);
 }
 
 int

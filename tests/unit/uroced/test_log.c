@@ -126,6 +126,15 @@ a_log_that_nobody_reads_ends(void **state)
 	begin();
 	for (unsigned int i = 0; i < LINES; i++)
 		rte_log(RTE_LOG_NOTICE, RTE_LOGTYPE_USER1, "line %u\n", i);
+	/* One critical line waits, and nothing after it. */
+	rte_log(RTE_LOG_CRIT, RTE_LOGTYPE_USER1, "critical\n");
+	took = now_ms() - from;
+	assert_in_range(took, LOG_WAIT_MS, 10 * LOG_WAIT_MS);
+	from = now_ms();
+	for (unsigned int i = 0; i < LINES; i++)
+		rte_log(RTE_LOG_NOTICE, RTE_LOGTYPE_USER1, "line %u\n", i);
+	assert_true(now_ms() - from < LOG_WAIT_MS);
+	from = now_ms();
 	log_end();
 	took = now_ms() - from;
 	assert_in_range(took, LOG_WAIT_MS, 10 * LOG_WAIT_MS);
