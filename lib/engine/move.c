@@ -251,7 +251,7 @@ take_msg(struct engine *e, void *arg, uint64_t now_ns)
 	if (!is_sent(v, e) && now_ns < v->until_ns)
 		return EAGAIN;
 	io_rx_inside(e, now_ns);
-	qp_move_take_held(v->m, e->tp);
+	qp_move_take_held(v->m, e->tp, now_ns);
 	return 0;
 }
 
@@ -261,7 +261,7 @@ arrive_msg(struct engine *e, void *arg, uint64_t now_ns)
 {
 	struct move *v = arg;
 
-	if (!qp_move_may_arrive(v->m, now_ns))
+	if (now_ns < qp_move_arrives_ns(v->m))
 		return EAGAIN;
 	/* From now on packets of the QPs to others of this engine, and theirs to them, may go by reference, and must not overtake frames. */
 	io_rx_inside(e, now_ns);

@@ -39,7 +39,7 @@ struct qp_move {
 	bool drains;                         /* the QPs send nothing new, since drain_ns */
 	bool brief;                          /* they don't wait for longer than TP_DRAIN_MIN_NS */
 	bool left, arrived;
-	uint64_t drain_ns, left_ns, arrived_ns;
+	uint64_t drain_ns, left_ns, sent_ns, arrived_ns;
 	struct tp_held_list *held;           /* by the former engine; empty until then */
 	uint32_t nb_srqs, nb_qps;
 	struct srq **srqs;
@@ -366,10 +366,10 @@ qp_move_leave(struct qp_move *m, struct transport *from)
 }
 
 /* ---- Arriving ---- */
-bool
-qp_move_may_arrive(const struct qp_move *m, uint64_t now_ns)
+uint64_t
+qp_move_arrives_ns(const struct qp_move *m)
 {
-	return now_ns >= m->left_ns;
+	return m->sent_ns + TP_MOVE_QUIET_NS;
 }
 
 static void
@@ -426,11 +426,12 @@ receive(struct transport *to, struct tp_held_list *l)
 }
 
 void
-qp_move_take_held(struct qp_move *m, struct transport *from)
+qp_move_take_held(struct qp_move *m, struct transport *from, uint64_t now_ns)
 {
 	struct tp_held_list *empty = m->held;
 
 	UROCE_ASSERT(empty->n == 0);
+	m->sent_ns = RTE_MAX(now_ns, m->left_ns);
 	m->held = from->held;
 	from->held = empty;
 }

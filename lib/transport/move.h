@@ -67,10 +67,14 @@ void qp_move_stay(struct qp_move *m, struct transport *from, uint64_t now_ns);
 int qp_move_check(struct qp_move *m, struct transport *from, uint64_t now_ns);
 /** [engine of @p from] QPs and SRQs leave; qp_move_check() has just said 0. */
 void qp_move_leave(struct qp_move *m, struct transport *from);
-/** [engine of @p from] They have left: take what is held there. */
-void qp_move_take_held(struct qp_move *m, struct transport *from);
-/** [engine of @p to] @return whether its time has come to when they left. Clocks of engines may differ by a little. */
-bool qp_move_may_arrive(const struct qp_move *m, uint64_t now_ns);
+/** [engine of @p from] They have left, and the ports have taken all that they had built: take what is held there. */
+void qp_move_take_held(struct qp_move *m, struct transport *from, uint64_t now_ns);
+/**
+ * [engine of @p to] What a QP sends from its new engine has a TX queue of its own and would overtake what the old one has still got, so it waits a little
+ * (TP_MOVE_QUIET_NS) after qp_move_take_held().
+ * @return when they may arrive, at the earliest.
+ */
+uint64_t qp_move_arrives_ns(const struct qp_move *m);
 /** [engine of @p to] They go on. */
 void qp_move_arrive(struct qp_move *m, uint64_t now_ns);
 /** [engine of @p to] All have arrived: receive what the former engine held, and then what this one holds. */

@@ -6,15 +6,17 @@
 #include "ecn.h"
 #include "sim.h"
 
-enum { STREAM_NET = 3, STREAM_LINK = 64, STREAM_LANES = 98304, MAX_FLIPS = 3 };
+enum { STREAM_NET = 3, STREAM_LINK = 64, STREAM_QUIET = 98303, STREAM_LANES = 98304, MAX_FLIPS = 3 };
 #define LATE_NS 15000  /* how late what leaves a TX queue may be, */
 #define LATE_FOR_NS 50000 /* and for how long at most it is as late as that */
 
 void
 link_init(struct sim_world *w)
 {
+	struct rng quiet = rng_stream(w->cfg.seed, STREAM_QUIET);
 	uint32_t i, j;
 
+	w->late_all = rng_one_in(&quiet, 2);
 	stale_init(w);
 	w->net_rng = rng_stream(w->cfg.seed, STREAM_NET);
 	for (i = 0; i < w->cfg.nb_eps; i++) {
@@ -189,9 +191,9 @@ through_queue(struct sim_world *w, uint32_t to, uint16_t port, struct rte_mbuf *
 }
 
 /*
- * Where QPs move, what one of a host's TX queues brings may overtake what another one brought, but for what nothing keeps in order if its QP changes the queue
- * (docs/internals/moves.md): responses with data, and all that isn't acknowledged. Nor where alternate paths are loaded: what is late still says that its QP has
- * none, and is dropped.
+ * Where QPs move, what one of a host's TX queues brings may overtake what another one brought. Two things keep a QP's packets in order (docs/internals/moves.md), and
+ * each has its seeds. In half of them engines don't wait before a QP arrives, and all is in order but what draining is for: requests and acknowledgements. In these no alternate
+ * paths are loaded: what is late still says that its QP has none, and is dropped.
  */
 static struct sim_lane *
 lane_of(const struct sim_world *w, struct sim_link *l, int queue, struct rte_mbuf *m)
@@ -199,10 +201,12 @@ lane_of(const struct sim_world *w, struct sim_link *l, int queue, struct rte_mbu
 	struct wire_bth b = bth_of(m);
 	uint8_t service = WIRE_OPCODE_SERVICE(b.opcode);
 
-	if ((w->cfg.faults & (SIM_F_MOVES | SIM_F_APM)) != SIM_F_MOVES || queue < 0 || (service != WIRE_RC && service != WIRE_XRC) ||
-	    (wire_opcodes[b.opcode].flags & (WIRE_F_READ_RESP | WIRE_F_ATOMICACKETH)))
+	if ((w->cfg.faults & SIM_F_MOVES) == 0 || queue < 0)
 		return NULL;
-	return &l->lanes[queue];
+	if (w->late_all || ((w->cfg.faults & SIM_F_APM) == 0 && (service == WIRE_RC || service == WIRE_XRC) &&
+			 (wire_opcodes[b.opcode].flags & (WIRE_F_READ_RESP | WIRE_F_ATOMICACKETH)) == 0))
+		return &l->lanes[queue];
+	return NULL;
 }
 
 /* @return when what would arrive at @p at does. It never overtakes what leaves the same queue, or no queue. */
@@ -213,9 +217,21 @@ lane_arrival(const struct sim_world *w, struct sim_link *l, struct sim_lane *lan
 		lane->late_ns = rng_one_in(&lane->rng, 2) ? 0 : rng_below(&lane->rng, LATE_NS + 1);
 		lane->late_until = w->now_ns + rng_between(&lane->rng, 1, LATE_FOR_NS);
 	}
-	at = RTE_MAX(at, l->last_at) + lane->late_ns;
-	lane->last_at = RTE_MAX(at, lane->last_at);
+	at = RTE_MAX(at, l->last_at);
+	/* How late the network is is the same for all queues. */
+	if (w->late_all)
+		l->last_at = at;
+	lane->last_at = RTE_MAX(at + lane->late_ns, lane->last_at);
 	return lane->last_at;
+}
+
+/* What an endpoint has sent arrives before what it sends from now on, whichever queue it leaves. */
+void
+link_join_lanes(struct sim_world *w, uint32_t from)
+{
+	for (uint32_t to = 0; to < w->cfg.nb_eps; to++)
+		for (uint32_t k = 0; k < SIM_MAX_ENGINES; k++)
+			w->links[from][to].last_at = RTE_MAX(w->links[from][to].last_at, w->links[from][to].lanes[k].last_at);
 }
 
 static void

@@ -267,7 +267,7 @@ next_step(struct sim_world *w, struct sim_ep *ep)
 	case STEP_LEFT:
 		endpoint_drain(w, ep, v->from);
 		v->held = held_copy(v->from->tp->held);
-		qp_move_take_held(v->m, v->from->tp);
+		qp_move_take_held(v->m, v->from->tp, w->now_ns);
 		endpoint_end_turn(w, ep, v->from);
 		v->step = STEP_TAKEN;
 		break;
@@ -307,6 +307,10 @@ moves_turn(struct sim_world *w, struct sim_ep *ep, uint64_t *next)
 		leave(w, ep);
 		return true;
 	}
+	if (w->late_all && v->step == STEP_TAKEN && w->now_ns < qp_move_arrives_ns(v->m)) {
+		*next = RTE_MIN(*next, qp_move_arrives_ns(v->m));
+		return false;
+	}
 	if (v->turns > 0)
 		v->turns--;
 	else if (v->step != STEP_LEFT || is_sent(ep))
@@ -338,6 +342,9 @@ moves_finish(struct sim_world *w, struct sim_ep *ep)
 	for (uint16_t port = 0; ep->move.step == STEP_LEFT && port < ep->nb_ports; port++)
 		if (!port_is_sent(&ep->move, port))
 			endpoint_flush(w, ep, ep->move.from, port);
+	/* In place of the time that a QP lets pass before it arrives. */
+	if (moved && ep->move.step != STEP_ARRIVED)
+		link_join_lanes(w, ep->id);
 	while (moves_under_way(ep))
 		next_step(w, ep);
 	if (moved)

@@ -349,6 +349,7 @@ MUTATIONS = [Mutation(*m) for m in (
     ('move-drains-the-first', 'transport/move.c', 'of a group only the first QP is waited for', 'if (requester_is_drained(m->qps[i].qp) ||',
      'if (i != 0 || requester_is_drained(m->qps[i].qp) ||'),
     ('drain-sends-on', 'transport/turn.c', 'a QP that drains goes on sending', 'likely(!qp->sched.drains) ?', 'likely(true) ?'),
+    ('move-not-quiet', 'transport/move.c', 'a QP sends from its new engine at once', 'return m->sent_ns + TP_MOVE_QUIET_NS;', 'return m->sent_ns;'),
     ('drain-for-good', 'transport/move.c', 'a QP that stays after all sends nothing any more', '\t\tend_draining(qp);\n', ''),
     # MTUs that change.
     ('mtu-not-heeded', 'transport/path/path.c', 'a port\'s MTU becomes smaller, and its QPs don\'t notice',

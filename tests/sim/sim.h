@@ -535,6 +535,7 @@ struct sim_world {
 	bool quiet;                  /**< what is being checked assumes that packets are executed when they arrive */
 	struct rte_mempool *pool;
 	struct rng net_rng, rng, mcast_rng, stale_rng, jump_rng;
+	bool late_all;               /**< all that a TX queue brings may be late, and QPs that move wait for it (link.c) */
 	uint32_t nb_long_stalls, nb_jumps; /**< of engines, and of the clocks */
 	uint64_t jumped_until;       /**< until then nobody need have done what is due since the clocks jumped */
 	struct sim_group {

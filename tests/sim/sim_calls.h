@@ -73,6 +73,7 @@ void link_init(struct sim_world *w);
 bool link_dies(const struct sim_world *w, uint32_t from, uint32_t to);
 /** @return when the last packet that endpoint @p from has sent so far leaves it. */
 uint64_t link_busy_until(const struct sim_world *w, uint32_t from);
+void link_join_lanes(struct sim_world *w, uint32_t from);
 /**
  * Takes the packet that endpoint @p from sends out of @p port.
  * @param queue  The engine whose TX queue it comes from; -1: none's.

@@ -114,6 +114,10 @@ class Moves(unittest.TestCase):
     def test_bandwidth(self):
         self.under(['ib_write_bw', '-d', 'uroce0', '-q', '16', *PATIENT, '-D', '60' if LONG else '10'])
 
+    def test_reads(self):
+        """Responses of READs are acknowledged by nobody, so nothing tells the one that answers when they have arrived."""
+        self.under(['ib_read_bw', '-d', 'uroce0', '-q', '4', *PATIENT, '-D', '60' if LONG else '6'])
+
     def test_latency(self):
         self.under(['ib_send_lat', '-d', 'uroce0', *PATIENT, '-D', '60' if LONG else '6'])
 

@@ -377,13 +377,13 @@ qp_move_leave(struct qp_move *m, struct transport *from)
 }
 
 void
-qp_move_take_held(struct qp_move *m, struct transport *from)
+qp_move_take_held(struct qp_move *m, struct transport *from, uint64_t now_ns)
 {
 	abort();
 }
 
-bool
-qp_move_may_arrive(const struct qp_move *m, uint64_t now_ns)
+uint64_t
+qp_move_arrives_ns(const struct qp_move *m)
 {
 	abort();
 }

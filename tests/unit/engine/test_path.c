@@ -470,7 +470,7 @@ packets_received_by_the_wrong_engine_are_handed_over(void **state)
 }
 
 /* ---- QPs that move ---- */
-enum { MOVES = 300, MOVERS_NAP_US = 30, IDLE_NAP_US = 300 };
+enum { MOVES = 300, PAUSES = 4096, MOVERS_NAP_US = 30, IDLE_NAP_US = 300 };
 
 /** A thread that moves the QPs of two programs to and fro. */
 struct mover {
@@ -478,7 +478,8 @@ struct mover {
 	bool together;               /**< both in one move; they are at one engine */
 	_Atomic bool end;
 	_Atomic uint32_t moves, failed;
-	uint64_t shortest_ns;
+	uint64_t pauses[PAUSES];     /**< of the first moves, ns */
+	uint32_t nb_pauses;
 	pthread_t thread;
 };
 
@@ -500,7 +501,8 @@ move_some(struct mover *m, struct program *const *p, unsigned int n)
 	for (unsigned int i = 0; i < n; i++)
 		p[i]->engine = to;
 	m->moves += n;
-	m->shortest_ns = RTE_MIN(m->shortest_ns, ns);
+	if (m->nb_pauses < PAUSES)
+		m->pauses[m->nb_pauses++] = ns;
 }
 
 static void
@@ -571,11 +573,19 @@ doorbells_are_heard(struct program *a, struct program *b)
 	}
 }
 
+static int
+by_ns(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
 static void
 move_while_in_use(struct host *ha, struct host *hb, bool loopback, bool together)
 {
 	struct program a, b;
-	struct mover m = { .p = { &a, &b }, .together = together, .shortest_ns = UINT64_MAX };
+	struct mover m = { .p = { &a, &b }, .together = together };
 	bool lanes = ha->number > 2;
 	uint64_t late;
 
@@ -598,7 +608,9 @@ move_while_in_use(struct host *ha, struct host *hb, bool loopback, bool together
 	late = undrained(ha) + (hb != ha ? undrained(hb) : 0);
 	if (late == 0 || !lanes)
 		assert_int_equal(disorder(ha) + disorder(hb), 0);
-	print_message("%u moves, %u of them undrained, the shortest pause %lu ns\n", m.moves, (unsigned int)late, (unsigned long)m.shortest_ns);
+	qsort(m.pauses, m.nb_pauses, sizeof(m.pauses[0]), by_ns);
+	print_message("%u moves, %u of them undrained; pauses: the shortest %lu ns, half of them at most %lu ns\n", m.moves, (unsigned int)late,
+		      (unsigned long)m.pauses[0], (unsigned long)m.pauses[m.nb_pauses / 2]);
 	program_down(&a);
 	program_down(&b);
 }
@@ -654,7 +666,7 @@ static void
 one_that_never_comes_home_is_destroyed(void **state)
 {
 	struct program a, b;
-	struct mover m = { .shortest_ns = UINT64_MAX };
+	struct mover m = { .moves = 0 };
 	struct host h;
 
 	host_up(&h, 1, 2);

@@ -116,8 +116,9 @@ complete(struct group *g, struct qp_move *m)
 	qp_move_leave(m, g->first);
 	all_are_at(g, NULL);
 	assert_int_equal(qp_move_pause(m), 0);
-	qp_move_take_held(m, g->first);
-	assert_true(qp_move_may_arrive(m, g->p->now));
+	qp_move_take_held(m, g->first, g->p->now);
+	assert_int_equal(qp_move_arrives_ns(m), g->p->now + TP_MOVE_QUIET_NS);
+	g->p->now += TP_MOVE_QUIET_NS;
 	qp_move_arrive(m, g->p->now);
 	qp_move_run_held(m, g->p->now);
 	qp_move_end(m);
@@ -290,7 +291,7 @@ packets_that_come_meanwhile_are_held(void **state)
 	assert_int_equal(transport_counters(g.first)->rx_moving_dropped, 0);
 	write_comes(&g, 0, PSN + each);
 	assert_int_equal(transport_counters(g.first)->rx_moving_dropped, 1);
-	qp_move_take_held(m, g.first);
+	qp_move_take_held(m, g.first, g.p->now);
 	qp_move_arrive(m, g.p->now);
 	qp_move_run_held(m, g.p->now);
 	qp_move_end(m);

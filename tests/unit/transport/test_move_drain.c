@@ -127,7 +127,7 @@ complete(struct movers *g, struct qp_move *m, uint64_t pause)
 	}
 	assert_int_equal(rc, 0);
 	qp_move_leave(m, g->first);
-	qp_move_take_held(m, g->first);
+	qp_move_take_held(m, g->first, g->p->now);
 	g->p->now += pause;
 	qp_move_arrive(m, g->p->now);
 	qp_move_run_held(m, g->p->now);
