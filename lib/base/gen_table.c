@@ -7,12 +7,20 @@
 #include "base/assert.h"
 
 static void
+put(struct gen_table *t, uint32_t at, uint32_t slot)
+{
+	t->free_ring[at] = slot;
+	if (t->where != NULL)
+		t->where[slot] = at;
+}
+
+static void
 swap(struct gen_table *t, uint32_t a, uint32_t b)
 {
 	uint32_t slot = t->free_ring[a];
 
-	t->free_ring[a] = t->free_ring[b];
-	t->free_ring[b] = slot;
+	put(t, a, t->free_ring[b]);
+	put(t, b, slot);
 }
 
 /** @return the place in the ring of the free slot that is @p n behind the head. */
@@ -52,6 +60,7 @@ void
 gen_table_fini(struct gen_table *t)
 {
 	free(t->free_ring);
+	free(t->where);
 	free(t->generation);
 }
 
@@ -70,27 +79,41 @@ gen_table_take(struct gen_table *t)
 	return slot;
 }
 
+/** @return whether where[] is there. */
+static bool
+know_where(struct gen_table *t)
+{
+	if (t->where != NULL)
+		return true;
+	t->where = calloc(t->size, sizeof(*t->where));
+	for (uint32_t n = 0; n < t->nb_free && t->where != NULL; n++)
+		t->where[t->free_ring[place(t, n)]] = place(t, n);
+	return t->where != NULL;
+}
+
 bool
 gen_table_take_as(struct gen_table *t, uint32_t slot, uint32_t generation)
 {
-	for (uint32_t i = 0; i < t->nb_free; i++) {
-		if (t->free_ring[place(t, i)] != slot)
-			continue;
-		swap(t, t->free_head, place(t, i));
-		t->free_head = place(t, 1);
-		t->nb_free--;
-		/* The next object's number is another one, as gen_table_next() promises. */
-		t->generation[slot] = t->random ? generation : generation + 1;
-		return true;
-	}
-	return false;
+	uint32_t n;
+
+	if (slot >= t->size || !know_where(t))
+		return false;
+	n = t->where[slot] + (t->where[slot] < t->free_head ? t->size : 0) - t->free_head;
+	if (n >= t->nb_free || t->free_ring[t->where[slot]] != slot)
+		return false;
+	swap(t, t->free_head, t->where[slot]);
+	t->free_head = place(t, 1);
+	t->nb_free--;
+	/* The next object's number is another one, as gen_table_next() promises. */
+	t->generation[slot] = t->random ? generation : generation + 1;
+	return true;
 }
 
 void
 gen_table_give(struct gen_table *t, uint32_t slot)
 {
 	UROCE_ASSERT(t->nb_free < t->size && gen_table_get(t, slot) == NULL);
-	t->free_ring[place(t, t->nb_free)] = slot;
+	put(t, place(t, t->nb_free), slot);
 	t->nb_free++;
 }
 

@@ -35,8 +35,17 @@ mv "$0.new" "$0"
 exec "$@"
 '''
 # `ip netns exec` gives each daemon its own mount namespace: this mount is seen by it alone and ends with it. min_size
-# takes the pages out of the pool at once.
-MOUNT_HUGE = f'mkdir -p "$0" && mount -t hugetlbfs -o pagesize=2M,mode=0700,min_size={HUGE_MB}M none "$0" && exec "$@"'
+# takes the pages out of the pool at once. Those that `up` has found free may be gone by now: any program may ask the kernel for some.
+MOUNT_HUGE = f'''
+program=$1
+shift
+mkdir -p "$0"
+if mount -t hugetlbfs -o pagesize=2M,mode=0700,min_size={HUGE_MB}M none "$0"; then
+	exec "$program" --huge-dir "$0" "$@"
+fi
+echo "uroce-lab: ordinary pages instead of hugepages, which can't be mounted (above)"
+exec "$program" --no-huge -m {NO_HUGE_MB} "$@"
+'''
 
 
 def lcores(lab, host):
@@ -73,13 +82,9 @@ def user(lab):
 def command(lab, host, configs, pid_file, hugepages):
     args = ['sh', '-c', WRITE_PID, pid_file]
     args += ['ip', 'netns', 'exec', host['namespace']] if host['namespace'] else []
-    if hugepages:
-        args += ['sh', '-c', MOUNT_HUGE, os.path.join(host['dir'], 'huge')]
-        memory = ['--huge-dir', os.path.join(host['dir'], 'huge')]
-    else:
-        memory = ['--no-huge', '-m', str(NO_HUGE_MB)]
-    args += [lab['programs']['uroced'], '--lcores', lcores(lab, host), '--no-pci',
-             '--iova-mode', 'va', '--file-prefix', first_prefix(lab, host), *memory]
+    args += ['sh', '-c', MOUNT_HUGE, os.path.join(host['dir'], 'huge')] if hugepages else []
+    args += [lab['programs']['uroced'], *(() if hugepages else ('--no-huge', '-m', str(NO_HUGE_MB))), '--lcores', lcores(lab, host), '--no-pci',
+             '--iova-mode', 'va', '--file-prefix', first_prefix(lab, host)]
     for served in hosts_of(lab, host):
         args += ['--vdev', wires.ethdev(lab, served)]
     if host['telemetry'] is None:

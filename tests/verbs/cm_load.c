@@ -3,10 +3,10 @@
  * Many connections by rdma_cm: how fast they come and go, and how many there may be at once.
  *
  *   cm_load server [-p PORT] [-b BACKLOG] [-d]   answers each message with itself; -d: leaves requests unanswered
- *   cm_load client ADDRESS [-p PORT] [-n CONNECTIONS] [-w WINDOW] [-k] [-r]
+ *   cm_load client ADDRESS [-p PORT] [-n CONNECTIONS] [-w WINDOW] [-k [-s SECONDS]] [-r]
  *
  * The client opens CONNECTIONS, WINDOW of them at a time (1), sends a message through each, waits for the answer, and
- * disconnects. -k: none is closed before all are open and used. -r: refused ones count too, and what they were told is
+ * disconnects. -k: none is closed before all are open and used, and -s: for so long. -r: refused ones count too, and what they were told is
  * printed. It knows nothing of uroce. Status 0: every connection was opened, used and closed (-r: or refused).
  */
 #include <errno.h>
@@ -45,7 +45,7 @@ struct conn {
 
 static struct {
 	bool client, keep, deaf, refusals;
-	unsigned int total, window;
+	unsigned int total, window, stay;
 	int backlog;
 	char port[PORT_TEXT_MAX];
 	struct sockaddr_storage peer;
@@ -134,6 +134,10 @@ go_on(void)
 		open_one();
 	if (!opt.keep || used + refused < opt.total)
 		return;
+	if (opt.stay != 0) {
+		printf("all are open\n");
+		sleep(opt.stay);
+	}
 	for (i = 0; i < used; i++)
 		CHECK(rdma_disconnect(held[i]->id) == 0);
 	opt.keep = false;
@@ -333,7 +337,7 @@ main(int argc, char **argv)
 	int c;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	while ((c = getopt(argc, argv, "p:n:w:b:kdr")) != -1) {
+	while ((c = getopt(argc, argv, "p:n:w:b:s:kdr")) != -1) {
 		switch (c) {
 		case 'p':
 			snprintf(opt.port, sizeof(opt.port), "%s", optarg);
@@ -346,6 +350,9 @@ main(int argc, char **argv)
 			break;
 		case 'b':
 			opt.backlog = atoi(optarg);
+			break;
+		case 's':
+			opt.stay = (unsigned int)atoi(optarg);
 			break;
 		case 'k':
 			opt.keep = true;
@@ -363,7 +370,7 @@ main(int argc, char **argv)
 	opt.client = argc - optind == 2 && !strcmp(argv[optind], "client");
 	if (!opt.client && (argc - optind != 1 || strcmp(argv[optind], "server") != 0)) {
 		fprintf(stderr, "usage: %s server [-p PORT] [-b BACKLOG] [-d]\n"
-			"       %s client ADDRESS [-p PORT] [-n CONNECTIONS] [-w WINDOW] [-k] [-r]\n", argv[0], argv[0]);
+			"       %s client ADDRESS [-p PORT] [-n CONNECTIONS] [-w WINDOW] [-k [-s SECONDS]] [-r]\n", argv[0], argv[0]);
 		return 2;
 	}
 	CHECK((ec = rdma_create_event_channel()) != NULL);

@@ -151,6 +151,50 @@ readers_find_what_is_published(void **state)
 	table_free(t);
 }
 
+/** Slots are taken, taken as what they were elsewhere, and given back, in an order of @p seed. */
+static void
+take_and_give(uint64_t seed)
+{
+	struct gen_table *t = table_new(seed);
+	bool used[SLOTS] = { false };
+	uint32_t nb_used = 0, random = (uint32_t)seed + 1;
+
+	for (int i = 0; i < 1000; i++) {
+		uint32_t slot, what;
+
+		random = random * 1664525 + 1013904223;
+		slot = (random >> 8) % SLOTS;
+		what = random >> 30;
+		if (what == 0 && nb_used < SLOTS) {
+			slot = gen_table_take(t);
+			assert_false(used[slot]);
+		} else if (what == 1 && used[slot]) {
+			gen_table_give(t, slot);
+			used[slot] = false;
+			nb_used--;
+			continue;
+		} else if (what >= 2) {
+			assert_int_equal(gen_table_take_as(t, slot, i), !used[slot]);
+			if (used[slot])
+				continue;
+		} else {
+			continue;
+		}
+		used[slot] = true;
+		assert_int_equal(gen_table_count(t), ++nb_used);
+	}
+	assert_false(gen_table_take_as(t, SLOTS, 0));
+	assert_false(gen_table_take_as(t, UINT32_MAX, 0));
+	table_free(t);
+}
+
+static void
+a_certain_slot_is_had_if_it_is_free(void **state)
+{
+	for (uint64_t seed = 0; seed < 100; seed++)
+		take_and_give(seed);
+}
+
 int
 main(void)
 {
@@ -161,6 +205,7 @@ main(void)
 		cmocka_unit_test(a_secret_makes_slots_and_generations_random),
 		cmocka_unit_test(a_random_slot_rests_too),
 		cmocka_unit_test(the_numbers_are_siphash),
+		cmocka_unit_test(a_certain_slot_is_had_if_it_is_free),
 		cmocka_unit_test(readers_find_what_is_published),
 	};
 

@@ -3,7 +3,9 @@
 """uroce-lab restart: which hugepages a daemon and its standby may count on. Nothing is started here."""
 
 import os
+import subprocess
 import sys
+import tempfile
 import unittest
 from types import SimpleNamespace
 from unittest import mock
@@ -11,7 +13,7 @@ from unittest import mock
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../../scripts'))
 
-from uroce_lab import restart  # noqa: E402
+from uroce_lab import daemon, restart  # noqa: E402
 
 HOST = {'name': 'h1'}
 
@@ -42,6 +44,22 @@ class Pages(unittest.TestCase):
         self.assertEqual(self.done(True, status=1), ['hugepages_up', 'daemon False', 'standby False', 'hugepages_down', 'again',
                                                      'hugepages_up', 'standby False', 'hugepages_down'])
         self.assertEqual(self.done(True, hugepages=False), ['daemon False', 'standby False', 'again', 'standby False'])
+
+    def started(self, mount_status):
+        """@return how a daemon is started by a shell whose mount(8) has this status"""
+        with tempfile.TemporaryDirectory() as folder:
+            fake = os.path.join(folder, 'mount')
+            with open(fake, 'w', encoding='ascii') as f:
+                f.write(f'#!/bin/sh\nexit {mount_status}\n')
+            os.chmod(fake, 0o755)
+            done = subprocess.run(['sh', '-c', daemon.MOUNT_HUGE, os.path.join(folder, 'huge'), 'echo', '--lcores', '0@(0, 1)'],
+                                  env=dict(os.environ, PATH=f'{folder}:{os.environ["PATH"]}'), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True, check=True)
+            return done.stdout.replace(folder, '')
+
+    def test_others_may_take_pages_that_were_free(self):
+        self.assertEqual(self.started(0), '--huge-dir /huge --lcores 0@(0, 1)\n')
+        self.assertIn('\n--no-huge -m 512 --lcores 0@(0, 1)\n', self.started(32))
 
 
 if __name__ == '__main__':
