@@ -2,6 +2,7 @@
 /* Event channels: the connection to the daemon, its requests, the table of ids. */
 #include "rdmacm/rdmacm_priv.h"
 
+#include <sys/socket.h>
 #include <unistd.h>
 
 int
@@ -172,6 +173,7 @@ rdma_create_event_channel(void)
 	if (!ch)
 		goto fail;
 	pthread_mutex_init(&ch->lock, NULL);
+	pthread_mutex_init(&ch->reading, NULL);
 	err = client_connect(client_socket_path(), &ch->sock, &nb_devices);
 	if (err) {
 		/* rdma-core reports ENODEV if the kernel module isn't loaded. */
@@ -203,22 +205,98 @@ was_read(struct cm_channel *ch, uint32_t number)
 	return again;
 }
 
+/**
+ * Get the next record, if there is one.
+ * @return 0 or an errno value: EAGAIN, or ENODEV if the channel was destroyed or the daemon is gone.
+ */
+static int
+take(struct cm_channel *ch, struct ctl_cm_event *r, int flags)
+{
+	ssize_t n;
+
+	if (atomic_load(&ch->destroyed))
+		return ENODEV;
+	n = recv(ch->ch.fd, r, sizeof(*r), MSG_DONTWAIT | flags);
+	return n == (ssize_t)sizeof(*r) ? 0 : n < 0 ? errno : ENODEV;
+}
+
+static int
+read_record(struct cm_channel *ch, struct ctl_cm_event *r)
+{
+	uint8_t byte;
+	int err;
+
+	do {
+		pthread_mutex_lock(&ch->reading);
+		err = take(ch, r, 0);
+		ch->busy += err == 0;
+		pthread_mutex_unlock(&ch->reading);
+		/* Wait, if the descriptor is one that waits, without the lock and without taking anything. */
+	} while (err == EAGAIN && recv(ch->ch.fd, &byte, sizeof(byte), MSG_PEEK) >= 0);
+	return err == EAGAIN ? errno : err;
+}
+
 int
 cm_read_record(struct cm_channel *ch, struct ctl_cm_event *r)
 {
-	ssize_t n = 0;
 	int err;
 
 	atomic_fetch_add(&ch->readers, 1);
-	do
-		n = atomic_load(&ch->destroyed) ? 0 : read(ch->ch.fd, r, sizeof(*r));
-	while (n == (ssize_t)sizeof(*r) && was_read(ch, r->number));
-	err = n == (ssize_t)sizeof(*r) ? 0 : n < 0 ? errno : ENODEV;
+	while ((err = read_record(ch, r)) == 0 && was_read(ch, r->number))
+		cm_read_done(ch);
 	/* A thread that got an error would end its program, so it waits here for ever. */
 	while (atomic_load(&ch->destroyed))
 		pause();
 	atomic_fetch_sub(&ch->readers, 1);
 	return err;
+}
+
+static bool
+has_id(struct cm_channel *ch, uint32_t handle)
+{
+	uint32_t at = handle & CMID_INDEX_MASK;
+	bool has;
+
+	pthread_mutex_lock(&ch->lock);
+	has = at < ch->nb_ids && ch->ids[at] && ch->ids[at]->handle == handle;
+	pthread_mutex_unlock(&ch->lock);
+	return has;
+}
+
+/** Take out stale records up to the next one that is not; with `reading`. What is behind that waits until it was read. */
+static void
+forget_records(struct cm_channel *ch)
+{
+	struct ctl_cm_event r;
+
+	while (take(ch, &r, MSG_PEEK) == 0) {
+		bool request = r.type == CTL_CM_EV_CONNECT_REQUEST;
+
+		if (has_id(ch, request ? r.listener : r.id) || take(ch, &r, 0) != 0)
+			return;
+		if (request)
+			cm_call_destroy(ch, r.id, 0);
+	}
+	ch->stale = false;
+}
+
+void
+cm_read_done(struct cm_channel *ch)
+{
+	pthread_mutex_lock(&ch->reading);
+	if (--ch->busy == 0 && ch->stale)
+		forget_records(ch);
+	pthread_mutex_unlock(&ch->reading);
+}
+
+void
+cm_forget_records(struct cm_channel *ch)
+{
+	pthread_mutex_lock(&ch->reading);
+	ch->stale = true;
+	if (ch->busy == 0)
+		forget_records(ch);
+	pthread_mutex_unlock(&ch->reading);
 }
 
 static void
@@ -228,6 +306,7 @@ free_channel(struct cm_channel *ch)
 	if (ch == NULL || atomic_load(&ch->readers) != 0)
 		return;
 	pthread_mutex_destroy(&ch->lock);
+	pthread_mutex_destroy(&ch->reading);
 	free(ch->ids);
 	free(ch);
 }
@@ -244,7 +323,9 @@ rdma_destroy_event_channel(struct rdma_event_channel *channel)
 	static unsigned int next;
 	struct cm_channel *ch = to_channel(channel), *oldest;
 
+	pthread_mutex_lock(&ch->reading);
 	atomic_store(&ch->destroyed, true);
+	pthread_mutex_unlock(&ch->reading);
 	close(ch->sock);
 	close(channel->fd);
 	pthread_mutex_lock(&kept_lock);

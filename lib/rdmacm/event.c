@@ -171,6 +171,7 @@ rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **eve
 			 */
 			if (r.type == CTL_CM_EV_CONNECT_REQUEST)
 				cm_call_destroy(ch, r.id, 0);
+			cm_read_done(ch);
 			continue;
 		}
 		h->counted = id;
@@ -187,7 +188,9 @@ rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **eve
 			break;
 		cm_call_destroy(ch, r.id, 0);
 		cmid_uncount(id);
+		cm_read_done(ch);
 	}
+	cm_read_done(ch);
 	*event = &h->event;
 	return 0;
 }

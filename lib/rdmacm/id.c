@@ -70,6 +70,8 @@ rdma_destroy_id(struct rdma_cm_id *rid)
 	cmid_leave_all(id);
 	if (id->sync)
 		rdma_destroy_event_channel(rid->channel);
+	else
+		cm_forget_records(id->channel);
 	cmid_free(id);
 	return 0;
 }
@@ -119,6 +121,8 @@ rdma_migrate_id(struct rdma_cm_id *rid, struct rdma_event_channel *channel)
 	if (id->sync) {
 		cmid_ack(id);
 		rdma_destroy_event_channel(&from->ch);
+	} else {
+		cm_forget_records(from);
 	}
 	id->sync = sync;
 	return cm_result(err);

@@ -47,6 +47,9 @@ struct cm_channel {
 	bool broken;
 	_Atomic bool destroyed;
 	_Atomic uint32_t readers; /**< threads in rdma_get_cm_event() */
+	pthread_mutex_t reading; /**< to take records; before `lock` */
+	uint32_t busy;        /**< under `reading`: threads with a record whose id may not be in the table yet */
+	bool stale;           /**< under `reading`: among the unread records may be some of ids that are gone */
 	pthread_mutex_t lock;
 	struct cmid **ids;    /**< indexed by the low bits of their handles */
 	uint32_t nb_ids;      /**< size of the table */
@@ -134,6 +137,13 @@ int cm_take_over(struct cm_channel *ch, struct cmid *id);
  * @return 0 with a record; an errno value, ENODEV if the daemon is gone.
  */
 int cm_read_record(struct cm_channel *ch, struct ctl_cm_event *r);
+/** The caller has done with the record that it read: what that says about ids is in the table. */
+void cm_read_done(struct cm_channel *ch);
+/**
+ * An id has left the channel. Its unread records must not make the channel's descriptor readable: the kernel's isn't
+ * then, and programs that poll it would wait for an event that never comes. They are taken out as soon as they are next.
+ */
+void cm_forget_records(struct cm_channel *ch);
 /** @return the id, with its count of events increased by one, or NULL if it was destroyed meanwhile. */
 struct cmid *cm_find_counted(struct cm_channel *ch, uint32_t handle);
 

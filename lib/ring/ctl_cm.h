@@ -206,7 +206,7 @@ struct ctl_cm_join_req {
 /**
  * CTL_CM_MIGRATE: move the id from the session with @c token into this one (rdma_migrate_id()). Its unread events are
  * sent on the new socket, with the new handles; those that are in the old one already also remain there, with handles
- * that are no longer valid. With a listener, the ids of its unread CONNECT_REQUESTs move too. A thread that reads the
+ * that are no longer valid; librdmacm takes them out. With a listener, the ids of its unread CONNECT_REQUESTs move too. A thread that reads the
  * old socket meanwhile may get an event in neither, or in both. Reply: struct ctl_handle, the id's handle in this
  * session.
  */

@@ -567,7 +567,7 @@ void qp_destroy(struct transport *tp, struct qp *qp);
 void qp_doorbell(struct transport *tp, struct qp *qp);
 /**
  * [engine] Build now what the client has posted to a QP, or flush it, instead of in the QP's turn: an AH that it needs is about to be destroyed,
- * or the client asks how full its CQ is. It ends where a turn would: when the share has used up its deficit while others want turns, at the
+ * the QP is about to go to ERR, or the client asks how full its CQ is. It ends where a turn would: when the share has used up its deficit while others want turns, at the
  * share's rate, and when there is no room for more packets. They leave with the engine's next turn.
  * @param budget  Packets or WQEs that may be built or flushed; what was done is subtracted.
  */

@@ -22,11 +22,25 @@ struct qp_args {
 	struct uroce_qp_attr out;
 };
 
+/**
+ * A program posts its last message and disconnects, or moves its QP to ERR itself. A NIC has sent the message by then, and Linux's Soft-RoCE
+ * sends it while it is posted, so that programs rely on it.
+ */
+static void
+send_last(struct engine *e, const struct qp_args *a, uint64_t now_ns)
+{
+	uint32_t budget = CONTROL_POSTED_BUDGET;
+
+	if ((a->mask & UROCE_QP_STATE) && a->attr->qp_state == UROCE_QPS_ERR && qp_state(a->qp) == UROCE_QPS_RTS)
+		qp_work_posted(engine_transport(e), a->qp, &budget, now_ns);
+}
+
 static int
 modify_on_engine(struct engine *e, void *arg, uint64_t now_ns)
 {
 	struct qp_args *a = arg;
 
+	send_last(e, a, now_ns);
 	return qp_modify_paths(engine_transport(e), a->qp, a->attr, a->mask, a->path, a->alt, now_ns);
 }
 

@@ -34,12 +34,16 @@ share_alone(const struct transport *tp, const struct share *s)
 {
 	return tp->nb_competing == 0 || (tp->nb_competing == 1 && (s->on == SHARE_FRESH || s->on == SHARE_BACKLOG));
 }
-/** There is work for @p qp: give it a turn. */
+/**
+ * There is work for @p qp: give it a turn. What the requester waited for in its last turn may have come, so that it isn't blocked until the next
+ * one has shown that it still waits (transport_rest()).
+ */
 static inline void
 qp_activate(struct transport *tp, struct qp *qp)
 {
 	UROCE_ASSERT(qp->tp == tp);
 	qp->sched.last_work_ns = tp->now_ns;
+	qp->req.wait = REQ_RUNS;
 	if (unlikely(!qp->sched.on_active || !qp->sched.watched))
 		qp_wake(tp, qp);
 }

@@ -14,7 +14,7 @@
 #include "control/core/session_priv.h"
 #include "pair.h"
 
-enum { CLIENT, SERVER, MESSAGE_BYTES = 100, WAIT_TRIES = 5000, WAIT_US = 1000 };
+enum { CLIENT, SERVER, MESSAGE_BYTES = 100, FAREWELLS = 40, WAIT_TRIES = 5000, WAIT_US = 1000 };
 /** On the port's network, and nobody's. */
 static const uint8_t nobody[16] = { [10] = 0xff, 0xff, 198, 18, 0, 99 };
 
@@ -131,6 +131,28 @@ qps_are_connected_and_disconnected_with_their_ids(void **state)
 	/* One that is in ERR, or in RESET, needn't be moved. */
 	assert_int_equal(disconnect_qp(&t, CLIENT, t.pair.end[CLIENT].qp.handle), 0);
 	asked_close(&t);
+}
+
+/** The program posts a message and disconnects at once: the message is sent first. */
+static void
+last_message_is_sent_before_its_qp_stops(void **state)
+{
+	struct ring_cqe e;
+	struct asked t;
+
+	for (int i = 0; i < FAREWELLS; i++) {
+		asked_open(&t);
+		establish(&t);
+		pair_post_recv(&t.pair, SERVER, t.pair.mem + PAIR_BYTES, MESSAGE_BYTES);
+		pair_post(&t.pair, CLIENT, UROCE_WR_SEND, t.pair.mem, MESSAGE_BYTES, NULL);
+		assert_int_equal(disconnect_qp(&t, CLIENT, t.pair.end[CLIENT].qp.handle), 0);
+		/* The message, and that it was sent, which the disconnecting program may not learn any more. */
+		for (int n = 0; n < 2; n++) {
+			assert_true(pair_poll(&t.pair, &e));
+			assert_true(e.status == UROCE_WC_SUCCESS || (e.opcode == UROCE_WC_SEND && e.status == UROCE_WC_WR_FLUSH_ERR));
+		}
+		asked_close(&t);
+	}
 }
 
 /** The session of the pair. */
@@ -334,6 +356,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(qps_are_connected_and_disconnected_with_their_ids),
+		cmocka_unit_test(last_message_is_sent_before_its_qp_stops),
 		cmocka_unit_test(qps_of_others_stay_as_they_are),
 		cmocka_unit_test(while_a_request_is_under_way_nothing_is_moved),
 		cmocka_unit_test(a_peer_that_must_be_resolved_is_left_to_the_program),

@@ -3,6 +3,8 @@
  * lib/rdmacm: ids that one thread destroys while another reads an event of theirs. The daemon, the device and
  * its QPs are played by the functions below; the one that the reading thread calls last holds it there.
  */
+#include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -23,6 +25,7 @@ enum {
 
 static uint32_t last_handle;
 static int events_fd; /* the daemon's end of the socket of events */
+static uint32_t rejected; /* the id of the last connection request that was */
 static atomic_bool inside, go_on;
 static atomic_int nb_attached, nb_detached;
 
@@ -62,8 +65,10 @@ client_exchange(int sock, struct client_call *c, bool *broken)
 		events_fd = fds[0];
 		c->got[c->nb_got++] = fds[1];
 	}
-	if (c->req.op == CTL_CM_CREATE_ID || c->req.op == CTL_CM_JOIN)
+	if (c->req.op == CTL_CM_CREATE_ID || c->req.op == CTL_CM_JOIN || c->req.op == CTL_CM_MIGRATE)
 		c->rsp.handle.handle = ++last_handle;
+	if (c->req.op == CTL_CM_DESTROY_ID)
+		rejected = c->req.cm_destroy.id;
 	return 0;
 }
 
@@ -249,12 +254,84 @@ group_is_left_when_its_join_was_read(void **state)
 	close(events_fd);
 }
 
+/* ---- Events of ids that are gone ---- */
+static void
+disconnected(const struct rdma_cm_id *id)
+{
+	tell(&(struct ctl_cm_event){ .type = CTL_CM_EV_DISCONNECTED, .id = to_cmid((struct rdma_cm_id *)(uintptr_t)id)->handle });
+}
+
+static bool
+readable(const struct rdma_event_channel *ch)
+{
+	struct pollfd p = { .fd = ch->fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+/** An id that moved has its events in the new channel: who polls the old one must not find it readable. */
+static void
+moved_id_leaves_nothing_to_read(void **state)
+{
+	struct rdma_event_channel *from = rdma_create_event_channel(), *to;
+	int from_events = events_fd;
+	struct rdma_cm_id *id;
+
+	assert_non_null(from);
+	assert_int_equal(rdma_create_id(from, &id, NULL, RDMA_PS_TCP), 0);
+	disconnected(id);
+	assert_true(readable(from));
+	to = rdma_create_event_channel();
+	assert_non_null(to);
+	assert_int_equal(rdma_migrate_id(id, to), 0);
+	assert_false(readable(from));
+	rdma_destroy_id(id);
+	rdma_destroy_event_channel(from);
+	rdma_destroy_event_channel(to);
+	close(from_events);
+	close(events_fd);
+}
+
+/** What is behind the event of another id goes when that was read. */
+static void
+destroyed_id_leaves_nothing_to_read(void **state)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_cm_id *listener, *gone, *stays;
+	struct rdma_cm_event *ev;
+
+	assert_non_null(ch);
+	assert_int_equal(fcntl(ch->fd, F_SETFL, O_NONBLOCK), 0);
+	assert_int_equal(rdma_create_id(ch, &listener, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_create_id(ch, &gone, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_create_id(ch, &stays, NULL, RDMA_PS_TCP), 0);
+	disconnected(gone);
+	disconnected(stays);
+	disconnected(gone);
+	tell(&(struct ctl_cm_event){ .type = CTL_CM_EV_CONNECT_REQUEST, .id = LATER_HANDLE, .listener = to_cmid(listener)->handle });
+	rdma_destroy_id(gone);
+	rdma_destroy_id(listener);
+	assert_true(readable(ch));
+	assert_int_equal(rdma_get_cm_event(ch, &ev), 0);
+	assert_ptr_equal(ev->id, stays);
+	assert_false(readable(ch));
+	assert_int_equal(rejected, LATER_HANDLE);
+	rdma_ack_cm_event(ev);
+	assert_int_equal(rdma_get_cm_event(ch, &ev), -1);
+	assert_int_equal(errno, EAGAIN);
+	rdma_destroy_id(stays);
+	rdma_destroy_event_channel(ch);
+	close(events_fd);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(request_that_failed_lets_its_listener_go),
 		cmocka_unit_test(group_is_left_when_its_join_was_read),
+		cmocka_unit_test(moved_id_leaves_nothing_to_read),
+		cmocka_unit_test(destroyed_id_leaves_nothing_to_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -369,6 +369,33 @@ who_has_work_does_not_rest(void **state)
 	rig_down(&r);
 }
 
+/* What the QP waited for in its last run has come since. No timer would wake it. */
+static void
+who_need_not_wait_any_more_does_not_rest(void **state)
+{
+	uint8_t response[WIRE_AETH_BYTES + 8] = { 0 };
+	struct transport *tp;
+	struct rig r;
+
+	rig_up(&r, NULL, &(struct conn_opts){ .rd_atomic = 1, .dest_rd_atomic = 2 });
+	tp = r.p->h[0].tp;
+	r.p->stalled = true;
+	rig_read(&r, 1, 0, 8);
+	rig_read(&r, 2, 0, 8);
+	host_turn(&r.p->h[0]);
+	host_turn(&r.p->h[0]);
+	assert_int_equal(r.a->qp->req.wait, REQ_WAIT_RD_ATOMIC);
+	wire_put_aeth(response, WIRE_AETH_CREDITS_INVALID, 1);
+	pair_inject(r.p, r.a, &(struct wire_bth){ .opcode = WIRE_OP_READ_RESP_ONLY, .psn = r.a->qp->req.psn_una }, response, sizeof(response));
+	assert_int_equal(r.a->qp->req.rd_out, 0);
+	assert_false(transport_rest(tp));
+	r.p->stalled = false;
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
+	rig_down(&r);
+}
+
 static void
 without_watching_each_post_needs_a_doorbell(void **state)
 {
@@ -618,6 +645,7 @@ main(void)
 		cmocka_unit_test(idle_qp_is_left_alone_until_its_client_rings),
 		cmocka_unit_test(before_a_sleep_nothing_is_watched_and_no_timer_left),
 		cmocka_unit_test(who_has_work_does_not_rest),
+		cmocka_unit_test(who_need_not_wait_any_more_does_not_rest),
 		cmocka_unit_test(without_watching_each_post_needs_a_doorbell),
 		cmocka_unit_test(watched_qp_needs_no_doorbell),
 		cmocka_unit_test(cq_overrun_ends_cq_and_qp),
