@@ -219,9 +219,13 @@ engine_run_turn(struct engine *e)
 		sessions_kicked(e);
 	}
 	atomic_store_explicit(&e->in_turn, true, memory_order_relaxed);
-	work = io_rx(e, late ? ENGINE_LATE_BURSTS : 1, now_ns);
+	/*
+	 * Before packets: a program sees at once what a packet brought, but its acknowledgement is only built at the end of the turn. If the engine lost its
+	 * core in between, and the program destroyed its QP meanwhile, nobody would acknowledge the packet.
+	 */
+	work = mailbox_run(e, now_ns);
+	work += io_rx(e, late ? ENGINE_LATE_BURSTS : 1, now_ns);
 	transport_serves_nobody(e->tp);
-	work += mailbox_run(e, now_ns);
 	work += copies_run(e, now_ns);
 	work += io_send(e);
 	work += sessions_run(e, now_ns);

@@ -6,6 +6,7 @@
 #include <rte_ethdev.h>
 #include <rte_ring.h>
 
+#include "engine/engine_priv.h"
 #include "util.h"
 
 enum {
@@ -274,6 +275,33 @@ packets_to_ourselves_come_back_trusted(void **state)
 	down(r);
 }
 
+static int
+note_packets(struct engine *e, void *arg, uint64_t now_ns)
+{
+	uint64_t *seen = arg;
+
+	*seen = rec.rx_packets;
+	return 0;
+}
+
+/** What a call may destroy has answered what came before: between packets and their acknowledgements there is none. */
+static void
+calls_come_before_packets(void **state)
+{
+	uint64_t seen = UINT64_MAX;
+	struct engine_msg msg = { .fn = note_packets, .arg = &seen, .state = MSG_QUEUED };
+	struct rig r[ENGINES];
+
+	up(r);
+	assert_int_equal(rte_ring_enqueue(rx[0][0], packet(r, 0)), 0);
+	assert_int_equal(rte_ring_enqueue(r[0].e->mailbox, &msg), 0);
+	memset(&rec, 0, sizeof(rec));
+	engine_turn(r[0].e);
+	assert_int_equal(seen, 0);
+	assert_int_equal(rec.rx_packets, 1);
+	down(r);
+}
+
 static void
 packets_of_another_engines_qp_go_over(void **state)
 {
@@ -478,6 +506,7 @@ main(void)
 		cmocka_unit_test(a_tap_sees_what_the_host_sends_itself),
 		cmocka_unit_test(port_that_takes_nothing_for_long_loses_its_packets),
 		cmocka_unit_test(packets_to_ourselves_come_back_trusted),
+		cmocka_unit_test(calls_come_before_packets),
 		cmocka_unit_test(packets_of_another_engines_qp_go_over),
 		cmocka_unit_test(handed_over_packet_wakes_the_other_engine),
 		cmocka_unit_test(control_thread_sends_through_the_engine),
