@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "mem/job.h"
 
+#include <time.h>
 #include <unistd.h>
 
 #include "mem/mem.h"
 #include "mem/remote_priv.h"
+
+enum {
+	BUSY_FIRST_NS = 50000,      /* how long to wait for a page that can't be written now, the first time, */
+	BUSY_MOST_NS = 5000000,     /* twice as long each time, up to this, */
+	BUSY_ALL_NS = 1000000000,   /* and in all */
+};
 
 /* @return how many bytes there are. */
 static size_t
@@ -29,14 +36,35 @@ remote_read(int fd, uint64_t va, uint8_t *dst, size_t len)
 	return read_some(fd, va, dst, len) == len ? 0 : EFAULT;
 }
 
+/*
+ * The program's library converts the page for another region (lib/verbs/convert.c): it is there, but protected by userfaultfd until it was copied, and the kernel
+ * doesn't wait for that when it writes for another process: it says EIO. A page can be protected for as long as it takes to copy 64 MiB.
+ * @return whether it makes sense to try again, after a rest.
+ */
+static bool
+may_become_writable(int fd, uint64_t va, long *waited_ns)
+{
+	struct timespec rest = { 0 };
+	uint8_t byte;
+
+	if (errno != EIO || *waited_ns >= BUSY_ALL_NS || read_some(fd, va, &byte, sizeof(byte)) == 0)
+		return false;
+	rest.tv_nsec = *waited_ns < BUSY_FIRST_NS ? BUSY_FIRST_NS : *waited_ns < BUSY_MOST_NS ? *waited_ns : BUSY_MOST_NS;
+	*waited_ns += rest.tv_nsec;
+	nanosleep(&rest, NULL);
+	return true;
+}
+
 int
 remote_write(int fd, uint64_t va, const uint8_t *src, size_t len)
 {
+	long waited_ns = 0;
+
 	while (len > 0) {
 		ssize_t n = pwrite(fd, src, len, (off_t)va);
 
 		if (n <= 0) {
-			if (n < 0 && errno == EINTR)
+			if (n < 0 && (errno == EINTR || may_become_writable(fd, va, &waited_ns)))
 				continue;
 			return EFAULT;
 		}

@@ -324,6 +324,17 @@ convert_setup(int uffd_dev)
 	return err;
 }
 
+bool
+convert_is_protected(void)
+{
+	bool is;
+
+	pthread_mutex_lock(&lock);
+	is = uffd >= 0;
+	pthread_mutex_unlock(&lock);
+	return is;
+}
+
 /* @return how many mappings the kernel lets a process have. */
 static uint64_t
 most_mappings(void)
@@ -373,7 +384,7 @@ convert_range(struct mem_file *f, uint64_t start, uint64_t end, int prot)
 
 	pthread_mutex_lock(&lock);
 	here = can_convert_here(start, end);
-	/* In a process of one thread nobody writes to its memory meanwhile. */
+	/* In a process of one thread nobody writes to its memory meanwhile, but for the daemon's copiers (copied.h). */
 	if (uffd < 0 && !(here && stacks_alone()))
 		err = ENOSYS;
 	else if (bytes + spare > f->bytes - f->next)

@@ -75,6 +75,9 @@ bool mem_file_is(const struct mem_file *f, const struct map_entry *e);
  */
 int convert_setup(int uffd_dev);
 
+/** @return whether nobody, the kernel included, can write to memory while it is converted. */
+bool convert_is_protected(void);
+
 /**
  * Convert [start, end): whole pages, private anonymous, readable, all of one mapping with protection @p prot.
  * Thread-safe.

@@ -31,6 +31,7 @@ fork_prepare(void)
 {
 	pthread_mutex_lock(&client_contexts_lock);
 	convert_fork_lock();
+	copied_fork_lock();
 	copied[0] = copied[1] = -1;
 	if (!convert_total())
 		return;
@@ -51,6 +52,7 @@ fork_parent(void)
 			;
 		close(copied[0]);
 	}
+	copied_fork_unlock();
 	convert_fork_unlock();
 	pthread_mutex_unlock(&client_contexts_lock);
 }
@@ -128,6 +130,7 @@ fork_child(void)
 			make_private(&e, &copied_bytes);
 		close(copied[1]);
 	}
+	copied_fork_unlock();
 	convert_fork_unlock();
 	pthread_mutex_unlock(&client_contexts_lock);
 }

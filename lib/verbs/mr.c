@@ -159,6 +159,16 @@ register_own(struct ibv_pd *pd, void *addr, size_t bytes, uint32_t *handle, uint
 	return 0;
 }
 
+/* Where nothing protects conversions, they must know what copiers may write to. */
+static void
+note_copied(struct client_mr *m, const struct bounce_reach *reach)
+{
+	uint64_t addr = (uintptr_t)m->mr.addr, shift = m->iova - addr;
+
+	if (reach->needed && (m->access & MR_ACCESS_WRITES) && !convert_is_protected())
+		copied_note(&m->copied, addr, m->mr.length, reach->lo - shift, reach->hi - shift);
+}
+
 static struct ibv_mr *
 mr_new(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access, uint64_t sp)
 {
@@ -191,6 +201,7 @@ mr_new(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int
 		.rkey = r.lkey,
 	};
 	client_odp_note(m);
+	note_copied(m, &reach);
 	client_bounce_note(m, &reach, register_own);
 	return &m->mr;
 }
@@ -256,6 +267,7 @@ ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t
 	}
 	client_odp_forget(m);
 	client_bounce_forget(m);
+	copied_forget(&m->copied);
 	mr->pd = w.pd;
 	mr->addr = (void *)w.addr;
 	mr->length = w.length;
@@ -264,6 +276,7 @@ ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t
 	m->access = w.access;
 	m->iova = w.iova;
 	client_odp_note(m);
+	note_copied(m, &reach);
 	client_bounce_note(m, &reach, register_own);
 	return 0;
 }
@@ -278,6 +291,7 @@ ibv_dereg_mr(struct ibv_mr *mr)
 		return err;
 	client_odp_forget((struct client_mr *)mr);
 	client_bounce_forget((struct client_mr *)mr);
+	copied_forget(&((struct client_mr *)mr)->copied);
 	free(mr);
 	return 0;
 }

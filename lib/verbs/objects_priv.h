@@ -21,6 +21,7 @@
 #include "ring/ctl.h"
 #include "ring/ring.h"
 #include "verbs/bounce.h"
+#include "verbs/copied.h"
 #include "verbs/convert.h"
 #include "verbs/device.h"
 #include "verbs/lock.h"
@@ -238,6 +239,7 @@ struct client_mr {
 	bool fixed; /**< a null MR, one of device memory, or imported: it can't be registered anew */
 	bool imported;
 	struct client_mr *next; /**< in client_ctx.odp_mrs */
+	struct copied copied;
 	struct {
 		RB_ENTRY(client_mr) node; /**< in client_bounce.regions, if it is noted */
 		struct bounce_reach reach;

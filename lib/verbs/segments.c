@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "verbs/copied.h"
 #include "verbs/stacks.h"
 
 enum { SEGMENTS_FIRST_ROOM = 8 };
@@ -37,6 +38,22 @@ list_mappings(struct map_list *maps, const struct segments_want *want)
 	return 0;
 }
 
+/* Convert memory that copiers don't write to. */
+static int
+convert_quiet(struct mem_file *file, uint64_t start, uint64_t end, int prot)
+{
+	uint64_t stop;
+	int err = 0;
+
+	if (convert_is_protected())
+		return convert_range(file, start, end, prot);
+	while (!err && copied_next_free(&start, end, &stop)) {
+		err = convert_range(file, start, stop, prot);
+		start = stop;
+	}
+	return err;
+}
+
 /*
  * Convert the whole pages inside the range. The partial pages at its ends may contain something else of the program's
  * (malloc's bookkeeping, for example), so they aren't converted. What can't be converted remains as it is.
@@ -64,7 +81,7 @@ convert_interior(const struct map_list *maps, struct mem_file *file, const struc
 		have_zones = true;
 		while (start < end && stacks_next_free(&zones, e, &start, end, &stop)) {
 			changed = true;
-			if (convert_range(file, start, stop, e->prot))
+			if (convert_quiet(file, start, stop, e->prot))
 				break;
 			start = stop;
 		}

@@ -203,6 +203,70 @@ a_copy_that_hangs_holds_up_its_own_session_only(void **state)
 	munmap(p, PAGE);
 }
 
+/* A page that the program's library converts: it can be read and not written. */
+static uint8_t *
+protected_page(int *uffd)
+{
+	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP };
+	uint8_t *p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct uffdio_register reg = { .range = { (uintptr_t)p, PAGE }, .mode = UFFDIO_REGISTER_MODE_WP };
+	struct uffdio_writeprotect wp = { .range = { (uintptr_t)p, PAGE }, .mode = UFFDIO_WRITEPROTECT_MODE_WP };
+
+	p[0] = 1;
+	*uffd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	if (*uffd < 0 || ioctl(*uffd, UFFDIO_API, &api) != 0 || ioctl(*uffd, UFFDIO_REGISTER, &reg) != 0 || ioctl(*uffd, UFFDIO_WRITEPROTECT, &wp) != 0)
+		return NULL;
+	return p;
+}
+
+static void
+a_page_that_is_being_converted_is_waited_for(void **state)
+{
+	struct copier_lane *lane;
+	uint8_t bytes[8] = { 7 }, to[8];
+	uint64_t sum = 0;
+	struct mem_job read, write, add, never_writable;
+	int uffd;
+	uint8_t *p = protected_page(&uffd);
+	struct uffdio_writeprotect wp = { .range = { (uintptr_t)p, PAGE } };
+
+	if (p == NULL)
+		skip();
+	lane = lane_new(USER);
+	job_make(&read, MEM_JOB_READ, p, to, sizeof(to));
+	job_make(&write, MEM_JOB_WRITE, p, bytes, sizeof(bytes));
+	job_make(&add, MEM_JOB_FETCH_ADD, p, &sum, sizeof(sum));
+	add.arg1 = 1;
+	assert_true(copier_submit(lane, &read));
+	assert_true(wait_for(&nb_done, 1));
+	assert_int_equal(read.rc, 0);
+	assert_true(copier_submit(lane, &write));
+	assert_true(copier_submit(lane, &add));
+	nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
+	assert_int_equal(nb_done, 1);
+	assert_int_equal(ioctl(uffd, UFFDIO_WRITEPROTECT, &wp), 0);
+	assert_true(wait_for(&nb_done, 3));
+	assert_int_equal(write.rc, 0);
+	assert_int_equal(add.rc, 0);
+	assert_int_equal(add.old, 7);
+	assert_int_equal(p[0], 8);
+	/* But not for ever, and what isn't there at all is an error at once. */
+	wp.mode = UFFDIO_WRITEPROTECT_MODE_WP;
+	assert_int_equal(ioctl(uffd, UFFDIO_WRITEPROTECT, &wp), 0);
+	job_make(&never_writable, MEM_JOB_WRITE, p, bytes, sizeof(bytes));
+	assert_true(copier_submit(lane, &never_writable));
+	assert_true(wait_for(&nb_done, 4));
+	assert_int_equal(never_writable.rc, EFAULT);
+	munmap(p, PAGE);
+	job_make(&write, MEM_JOB_WRITE, p, bytes, sizeof(bytes));
+	assert_true(copier_submit(lane, &write));
+	assert_true(wait_for(&nb_done, 5));
+	assert_int_equal(write.rc, EFAULT);
+	copier_lane_close(lane);
+	assert_true(wait_for(&nb_closed, 1));
+	close(uffd);
+}
+
 static void
 users_whose_copies_hang_hold_up_no_other_user(void **state)
 {
@@ -290,6 +354,7 @@ main(void)
 		cmocka_unit_test_setup(memory_that_is_not_there_is_an_error, begin),
 		cmocka_unit_test_setup(what_was_cut_does_not_begin, begin),
 		cmocka_unit_test_setup(a_copy_that_hangs_holds_up_its_own_session_only, begin),
+		cmocka_unit_test_setup(a_page_that_is_being_converted_is_waited_for, begin),
 		cmocka_unit_test_setup(users_whose_copies_hang_hold_up_no_other_user, begin),
 		cmocka_unit_test_setup(jobs_behind_one_that_hangs_come_back_when_the_lane_is_closed, begin),
 	};

@@ -678,12 +678,39 @@ without_userfaultfd_a_second_thread_stops_conversions(void **state)
 	close(fds[0]);
 }
 
+/* And what a copier writes while a page is copied would be lost, so that its pages are left as they are. */
+static void
+without_userfaultfd_pages_that_copiers_write_to_stay(void **state)
+{
+	uint8_t *p = anon(6 * page);
+	struct copied c = { 0 };
+	struct segments s;
+
+	copied_note(&c, (uintptr_t)p + 2 * page + 100, 50, 0, 0);
+	s = find(p, 6 * page, PROT_READ | PROT_WRITE);
+	assert_int_equal(s.n, 3);
+	assert_int_equal(s.s[0].kind, CTL_SEG_CONVERTED);
+	assert_int_equal(s.s[0].length, 2 * page);
+	assert_int_equal(s.s[1].kind, CTL_SEG_REMOTE);
+	assert_int_equal(s.s[1].length, page);
+	assert_int_equal(s.s[2].kind, CTL_SEG_CONVERTED);
+	assert_int_equal(s.s[2].length, 3 * page);
+	segments_free(&s);
+	copied_forget(&c);
+	s = find(p, 6 * page, PROT_READ | PROT_WRITE);
+	for (size_t i = 0; i < s.n; i++)
+		assert_int_equal(s.s[i].kind, CTL_SEG_CONVERTED);
+	segments_free(&s);
+	munmap(p, 6 * page);
+}
+
 /* As an ordinary user where vm.unprivileged_userfaultfd is 0. */
 static int
 main_without(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(without_userfaultfd_a_second_thread_stops_conversions),
+		cmocka_unit_test(without_userfaultfd_pages_that_copiers_write_to_stay),
 		cmocka_unit_test(whole_pages_are_converted_and_keep_their_bytes),
 		cmocka_unit_test(ragged_edges_stay_remote),
 		cmocka_unit_test(registering_again_converts_nothing_twice),
