@@ -100,7 +100,7 @@ apply_addresses(struct reload *r, struct config_port *port, const struct config_
 
 /** New paths use it; those that exist stay as they are. */
 static int
-apply_gateways(struct reload *r, struct config_port *port, const struct config_port *new_port)
+apply_routers(struct reload *r, struct config_port *port, const struct config_port *new_port)
 {
 	struct net_port *p = r->c->s.ports[port_index(r->c, port)];
 
@@ -108,6 +108,9 @@ apply_gateways(struct reload *r, struct config_port *port, const struct config_p
 	memcpy(port->net.gateway6, new_port->net.gateway6, sizeof(port->net.gateway6));
 	memcpy(p->conf.gateway4, port->net.gateway4, sizeof(p->conf.gateway4));
 	memcpy(p->conf.gateway6, port->net.gateway6, sizeof(p->conf.gateway6));
+	memcpy(port->net.routes, new_port->net.routes, sizeof(port->net.routes));
+	memcpy(p->conf.routes, port->net.routes, sizeof(p->conf.routes));
+	port->net.nb_routes = p->conf.nb_routes = new_port->net.nb_routes;
 	return 0;
 }
 
@@ -169,8 +172,9 @@ static const struct live_key live_keys[] = {
 	{ "impair", true, apply_impair },
 	{ "cc", true, apply_cc },
 	{ "addresses", true, apply_addresses },
-	{ "gateway4", true, apply_gateways },
-	{ "gateway6", true, apply_gateways },
+	{ "gateway4", true, apply_routers },
+	{ "gateway6", true, apply_routers },
+	{ "routes", true, apply_routers },
 	{ "mtu", true, apply_mtu },
 	{ "log_level", false, apply_log_level },
 	{ "balance", false, apply_balance },

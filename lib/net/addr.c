@@ -177,3 +177,89 @@ net_gateway_parse(const char *text, int family, uint8_t *ip, char *err, size_t e
 	memcpy(ip, out, v4 ? 4 : 16);
 	return 0;
 }
+
+/** Parse one of the two addresses of a route. @return EINVAL: it is none. */
+static int
+route_address(const char *text, size_t len, struct gid *gid)
+{
+	char host[ADDR_TEXT_BYTES];
+	uint8_t ip[4];
+
+	if (len == 0 || len >= sizeof(host))
+		return EINVAL;
+	memcpy(host, text, len);
+	host[len] = '\0';
+	if (inet_pton(AF_INET, host, ip) == 1)
+		*gid = gid_from_v4(ip);
+	else if (inet_pton(AF_INET6, host, gid) != 1 || gid_is_v4(gid))
+		return EINVAL;
+	return 0;
+}
+
+static bool
+has_host_bits(const struct net_route *r)
+{
+	struct gid other = r->net;
+	unsigned int bits = r->prefix + (gid_is_v4(&r->net) ? 96 : 0);
+
+	for (unsigned int i = bits; i < 128; i++)
+		other.raw[i / 8] &= (uint8_t)~(0x80 >> i % 8);
+	return !gid_equal(&other, &r->net);
+}
+
+int
+net_route_parse(const char *text, struct net_route *r, char *err, size_t err_bytes)
+{
+	static const char by[] = " via ";
+	const char *slash = strchr(text, '/'), *via = strstr(text, by);
+	struct net_route out = { 0 };
+	char prefix[4] = "";
+
+	if (slash == NULL || via == NULL || via < slash || (size_t)(via - slash) > sizeof(prefix) || route_address(text, (size_t)(slash - text), &out.net) != 0 ||
+	    route_address(via + strlen(by), strlen(via + strlen(by)), &out.router) != 0) {
+		snprintf(err, err_bytes, "route %s: must be like 203.0.113.0/24 via 198.18.0.253 or 2001:db8::/32 via fd00:18::fd", text);
+		return EINVAL;
+	}
+	memcpy(prefix, slash + 1, (size_t)(via - slash - 1));
+	if (parse_prefix(prefix, gid_is_v4(&out.net) ? 32 : 128, &out.prefix) != 0) {
+		snprintf(err, err_bytes, "route %s: prefix length must be 0 to %u", text, gid_is_v4(&out.net) ? 32 : 128);
+		return EINVAL;
+	}
+	if (has_host_bits(&out)) {
+		snprintf(err, err_bytes, "route %s: the network's address has bits behind its first %u; write the network, like 203.0.113.0/24", text, out.prefix);
+		return EINVAL;
+	}
+	if (gid_is_v4(&out.net) != gid_is_v4(&out.router)) {
+		snprintf(err, err_bytes, "route %s: the network and its router must both have IPv4 or both have IPv6 addresses", text);
+		return EINVAL;
+	}
+	if (!gid_is_host(&out.router)) {
+		snprintf(err, err_bytes, "route %s: the router must have an own address: neither unspecified, multicast, loopback nor reserved", text);
+		return EINVAL;
+	}
+	*r = out;
+	return 0;
+}
+
+bool
+net_router_for(const struct net_port_config *c, const struct gid *dgid, struct gid *router)
+{
+	static const uint8_t none4[4];
+	const struct net_route *best = NULL;
+	bool v4 = gid_is_v4(dgid);
+
+	for (unsigned int i = 0; i < c->nb_routes; i++) {
+		const struct net_route *r = &c->routes[i];
+
+		if (gid_is_v4(&r->net) == v4 && gid_same_subnet(&r->net, dgid, r->prefix) && (best == NULL || r->prefix > best->prefix))
+			best = r;
+	}
+	if (best != NULL) {
+		*router = best->router;
+		return true;
+	}
+	if (v4 ? memcmp(c->gateway4, none4, sizeof(none4)) == 0 : gid_is_zero(gid_at(c->gateway6)))
+		return false;
+	*router = v4 ? gid_from_v4(c->gateway4) : *gid_at(c->gateway6);
+	return true;
+}

@@ -60,13 +60,24 @@ struct net_gids {
 	struct deferred deferred;
 };
 
+enum { NET_MAX_ROUTES = 16 };
+
+/** A router for the hosts of a network. */
+struct net_route {
+	struct gid net;
+	uint8_t prefix; /**< bits of the network's own addresses: 0 to 32 for IPv4, 0 to 128 for IPv6 */
+	struct gid router;
+};
+
 /** The configuration of a port. */
 struct net_port_config {
 	char name[NET_NAME_BYTES];   /**< verbs device: uroce0 */
 	char ethdev[NET_NAME_BYTES]; /**< DPDK's name: net_memif0, 0000:03:00.0 */
 	struct net_addr addrs[UROCE_MAX_GIDS];
 	unsigned int nb_addrs;
-	uint8_t gateway4[4], gateway6[16]; /**< zero: none */
+	uint8_t gateway4[4], gateway6[16]; /**< for hosts that no route is for; zero: none */
+	struct net_route routes[NET_MAX_ROUTES];
+	unsigned int nb_routes;
 	uint16_t vlan_id;                  /**< 1 to 4094, 0: untagged */
 	uint16_t mtu;                      /**< of IP packets, in bytes; 0: the ethdev's own MTU */
 	uint16_t pkeys[UROCE_MAX_PKEYS];   /**< 0: unused; [0] defaults to 0xffff */
@@ -85,6 +96,18 @@ int net_addr_parse(const char *text, struct net_addr *a, char *err, size_t err_b
  * @return 0, or EINVAL with a message in @p err that says what would be right.
  */
 int net_gateway_parse(const char *text, int family, uint8_t *ip, char *err, size_t err_bytes);
+
+/**
+ * Parse "203.0.113.0/24 via 198.18.0.253" or "2001:db8::/32 via fd00:18::fd".
+ * @return 0, or EINVAL with a message in @p err that says what was wrong and what would be right.
+ */
+int net_route_parse(const char *text, struct net_route *r, char *err, size_t err_bytes);
+
+/**
+ * Find the router for a host that isn't on the link: that of the route with the longest prefix, else the gateway.
+ * @return false: there is none.
+ */
+bool net_router_for(const struct net_port_config *c, const struct gid *dgid, struct gid *router);
 
 struct net_port {
 	struct net_port_config conf;

@@ -7,21 +7,21 @@
 #include "control/cma/cma_priv.h"
 
 static bool
-has_gateway(const struct net_port *p, bool v4)
+has_router(const struct net_port *p, const struct gid *to)
 {
-	static const uint8_t none[4];
+	struct gid router;
 
 	/* A port that shares its interface with the kernel uses the kernel's routes. */
-	return p->shared || (v4 ? memcmp(p->conf.gateway4, none, 4) != 0 : !gid_is_zero(gid_at(p->conf.gateway6)));
+	return p->shared || net_router_for(&p->conf, to, &router);
 }
 
 /**
- * @param gateway  Look for a port with a gateway, rather than an address on the network of @p dst.
+ * @param router  Look for a port with a router for it, rather than an address on the network of @p dst.
  * @return the GID index of an address of @p p from which @p dst can be reached, one that isn't deprecated if there is one (RFC 6724, 5, rule 3); or -1. Link-local
  * peers are assumed to be on the first port.
  */
 static int
-source_on(const struct net_port *p, const struct ctl_cm_addr *dst, bool gateway)
+source_on(const struct net_port *p, const struct ctl_cm_addr *dst, bool router)
 {
 	const struct gid *to = gid_at(dst->gid);
 	bool v4 = dst->family == 4;
@@ -32,7 +32,7 @@ source_on(const struct net_port *p, const struct ctl_cm_addr *dst, bool gateway)
 	for (int i = 1; i < UROCE_MAX_GIDS; i++) {
 		const struct net_addr *a = net_addr(p, (unsigned int)i);
 
-		if (a == NULL || gid_is_v4(&a->gid) != v4 || !(gateway ? has_gateway(p, v4) : gid_same_subnet(&a->gid, to, a->prefix)))
+		if (a == NULL || gid_is_v4(&a->gid) != v4 || !(router ? has_router(p, to) : gid_same_subnet(&a->gid, to, a->prefix)))
 			continue;
 		if (!a->deprecated)
 			return i;

@@ -82,6 +82,7 @@ static const struct config_key port_keys[] = {
 	{ "addresses", P(net.addrs), config_parse_addresses, 0, UROCE_MAX_GIDS - 1, NULL },
 	{ "gateway4", P(net.gateway4), config_parse_gateway, 0, 4, NULL },
 	{ "gateway6", P(net.gateway6), config_parse_gateway, 0, 16, NULL },
+	{ "routes", P(net.routes), config_parse_routes, 0, NET_MAX_ROUTES, NULL },
 	{ "vlan", P(net.vlan_id), config_parse_u16, 0, 4094, NULL },
 	{ "mtu", P(net.mtu), config_parse_u16, 576, 9600, NULL },
 	{ "pkeys", P(net.pkeys), config_parse_pkeys, 0, UROCE_MAX_PKEYS, NULL },

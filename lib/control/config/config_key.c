@@ -180,6 +180,33 @@ config_parse_addresses(const struct config_key *k, const char *value, void *dst,
 }
 
 int
+config_parse_routes(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
+{
+	struct net_port_config *p = container_of(dst, struct net_port_config, routes);
+	char text[CONFIG_VALUE_BYTES], *rest = text, *word;
+
+	strlcpy(text, value, sizeof(text));
+	p->nb_routes = 0;
+	while ((word = strsep(&rest, ",")) != NULL) {
+		word += strspn(word, " \t");
+		for (size_t n = strlen(word); n > 0 && strchr(" \t", word[n - 1]) != NULL; n--)
+			word[n - 1] = '\0';
+		if (word[0] == '\0')
+			continue;
+		if (p->nb_routes == k->max)
+			return want(err, err_bytes, "at most %" PRIu64 " routes", k->max);
+		if (net_route_parse(word, &p->routes[p->nb_routes], err, err_bytes) != 0)
+			return EINVAL;
+		for (unsigned int i = 0; i < p->nb_routes; i++) {
+			if (gid_equal(&p->routes[i].net, &p->routes[p->nb_routes].net) && p->routes[i].prefix == p->routes[p->nb_routes].prefix)
+				return want(err, err_bytes, "there are two routes to the network of %s: give one router for each", word);
+		}
+		p->nb_routes++;
+	}
+	return 0;
+}
+
+int
 config_parse_pkeys(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
 {
 	uint16_t *pkeys = dst;

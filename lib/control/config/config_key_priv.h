@@ -30,6 +30,6 @@ int config_number(const char *value, int base, uint64_t *out);
 
 /* The kinds of values: config_key.parse. */
 config_parse_fn config_parse_u32, config_parse_u16, config_parse_mode, config_parse_text, config_parse_group, config_parse_user, config_parse_path,
-	config_parse_word, config_parse_switch, config_parse_gateway, config_parse_addresses, config_parse_pkeys, config_parse_ids, config_parse_impair, config_parse_metrics;
+	config_parse_word, config_parse_switch, config_parse_gateway, config_parse_routes, config_parse_addresses, config_parse_pkeys, config_parse_ids, config_parse_impair, config_parse_metrics;
 
 #endif /* UROCE_CONFIG_KEY_H */

@@ -9,23 +9,11 @@
 static int
 own_next_hop(struct net_port *p, const struct gid *sgid, const struct gid *dgid, struct gid *hop)
 {
-	static const uint8_t none4[4];
-	const struct net_port_config *c = &p->conf;
-
 	if (gid_is_link_local(dgid) || net_addr_on_link(p, dgid) >= 0) {
 		*hop = *dgid;
 		return 0;
 	}
-	if (gid_is_v4(dgid)) {
-		if (memcmp(c->gateway4, none4, sizeof(none4)) == 0)
-			return EHOSTUNREACH;
-		*hop = gid_from_v4(c->gateway4);
-	} else {
-		if (gid_is_zero(gid_at(c->gateway6)))
-			return EHOSTUNREACH;
-		*hop = *gid_at(c->gateway6);
-	}
-	return 0;
+	return net_router_for(&p->conf, dgid, hop) ? 0 : EHOSTUNREACH;
 }
 
 /** Send a request. If that fails it counts as lost: the next one may succeed. */

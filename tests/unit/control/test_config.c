@@ -178,6 +178,17 @@ static const struct {
 	{ "port uroce0", "gateway4", "224.0.0.2", "multicast" },
 	{ "port uroce0", "gateway4", "255.255.255.255", "reserved" },
 	{ "port uroce0", "gateway6", "::", "router" },
+	{ "port uroce0", "routes", "203.0.113.0/24", "203.0.113.0/24 via 198.18.0.253" },
+	{ "port uroce0", "routes", "203.0.113.0 via 198.18.0.253", "203.0.113.0/24 via 198.18.0.253" },
+	{ "port uroce0", "routes", "203.0.113.0/33 via 198.18.0.253", "0 to 32" },
+	{ "port uroce0", "routes", "2001:db8::/129 via fd00:18::fd", "0 to 128" },
+	{ "port uroce0", "routes", "203.0.113.0/1234567 via 198.18.0.253", "must be like" },
+	{ "port uroce0", "routes", "203.0.113.0/ via 198.18.0.253", "0 to 32" },
+	{ "port uroce0", "routes", "203.0.113.5/24 via 198.18.0.253", "like 203.0.113.0/24" },
+	{ "port uroce0", "routes", "203.0.113.0/24 via fd00:18::fd", "both" },
+	{ "port uroce0", "routes", "203.0.113.0/24 via 224.0.0.2", "multicast" },
+	{ "port uroce0", "routes", "203.0.113.0/24 via 198.18.0.253 x", "must be like" },
+	{ "port uroce0", "routes", "203.0.113.0/24 via 198.18.0.253, 203.0.113.0/24 via 198.18.0.252", "one router" },
 	{ "port uroce0", "gateway6", "ff02::2", "multicast" },
 	{ "port uroce0", "gateway6", "::1", "loopback" },
 	{ "port uroce0", "gateway6", "::ffff:198.18.0.254", "IPv6" },
@@ -443,7 +454,7 @@ every_key_arrives(void **state)
 		"max_qp = 2\nmax_ah = 1\nuserfaultfd = on\ntelemetry = off\nsession_max_rings = 9\nsession_max_qp = 11\nsession_max_cq = 12\nsession_max_mr = 13\n"
 		"session_max_memory = 14\nsession_max_connects = 15\nuser_max_sessions = 16\nuser_max_qp = 17\nuser_max_cq = 18\n"
 		"user_max_mr = 19\nuser_max_memory = 20\nuser_max_connects = 21\nby_reference = off\nlimit_root = on\nhello_timeout = 22\nuser_max_fd = 23\nmetrics = [::1]:9450\n\n[port uroce3]\nethdev = 0000:03:00.0\n"
-		"addresses =   198.18.0.1/24   fd00:18::1/64 \ngateway4 = 198.18.0.254\ngateway6 = fd00:18::fe\nvlan = "
+		"addresses =   198.18.0.1/24   fd00:18::1/64 \ngateway4 = 198.18.0.254\ngateway6 = fd00:18::fe\nroutes = 203.0.113.0/24 via 198.18.0.253 , 2001:db8::/32 via fd00:18::fd\nvlan = "
 		"100\n"
 		"mtu = 4200\npkeys = ffff, 0x8001\nrx_desc = 512\ntx_desc = 256\ncc = swift\nselective_repeat = off\ntail_loss_probe = off\n"
 		"credits = off\nack_coalescing = off\nimpair = loss=0.5,seed=3\n");
@@ -492,6 +503,10 @@ every_key_arrives(void **state)
 	assert_int_equal(c.ports[0].net.addrs[1].gid.raw[0], 0xfd);
 	assert_int_equal(c.ports[0].net.gateway4[3], 254);
 	assert_int_equal(c.ports[0].net.gateway6[15], 0xfe);
+	assert_int_equal(c.ports[0].net.nb_routes, 2);
+	assert_int_equal(c.ports[0].net.routes[0].prefix, 24);
+	assert_int_equal(c.ports[0].net.routes[0].router.raw[15], 253);
+	assert_int_equal(c.ports[0].net.routes[1].net.raw[1], 1);
 	assert_int_equal(c.ports[0].net.vlan_id, 100);
 	assert_int_equal(c.ports[0].net.mtu, 4200);
 	assert_int_equal(c.ports[0].net.pkeys[0], 0xffff);

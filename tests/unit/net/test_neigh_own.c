@@ -286,6 +286,52 @@ off_link_goes_by_the_gateway(void **state)
 }
 
 static void
+route(struct fixture *f, const char *text)
+{
+	char err[256];
+
+	assert_int_equal(net_route_parse(text, &f->p.conf.routes[f->p.conf.nb_routes++], err, sizeof(err)), 0);
+}
+
+static void
+assert_router(struct fixture *f, const struct gid *far, const struct gid *router)
+{
+	struct gid found;
+
+	assert_true(net_router_for(&f->p.conf, far, &found));
+	assert_memory_equal(found.raw, router->raw, sizeof(found.raw));
+}
+
+static void
+the_longest_route_counts(void **state)
+{
+	struct fixture *f = *state;
+	struct gid far = gid4(203, 0, 113, 5), further = gid4(203, 0, 114, 5), furthest = gid4(8, 8, 8, 8), on_link = gid4(198, 18, 0, 77);
+	struct gid far6 = { { 0x20, 0x01, 0x0d, 0xb8 } }, router6 = { { 0xfd, 0, 0, 0x18, [15] = 0xfd } };
+	struct gid one = gid4(198, 18, 0, 251), two = gid4(198, 18, 0, 252), gateway = gid4(198, 18, 0, 254);
+	uint8_t mac[6];
+
+	route(f, "203.0.0.0/16 via 198.18.0.252");
+	route(f, "203.0.113.0/24 via 198.18.0.251");
+	route(f, "2001:db8::/32 via fd00:18::fd");
+	route(f, "198.18.0.0/25 via 198.18.0.251");
+	assert_router(f, &far, &one);
+	assert_router(f, &further, &two);
+	assert_router(f, &far6, &router6);
+	assert_int_equal(net_resolve(&f->p, 1, &furthest, 0, mac, done, &f->o[0]), EHOSTUNREACH);
+	assert_int_equal(net_resolve(&f->p, 1, &further, 0, mac, done, &f->o[0]), EINPROGRESS);
+	assert_memory_equal(f->frame + WIRE_ETH_BYTES + 24, gid_ip(&two), 4);
+	/* What is on the link needs no router. */
+	assert_int_equal(net_resolve(&f->p, 1, &on_link, 0, mac, done, &f->o[1]), EINPROGRESS);
+	assert_memory_equal(f->frame + WIRE_ETH_BYTES + 24, gid_ip(&on_link), 4);
+	memcpy(f->p.conf.gateway4, gid_ip(&gateway), 4);
+	assert_router(f, &furthest, &gateway);
+	assert_router(f, &far, &one);
+	route(f, "0.0.0.0/0 via 198.18.0.252");
+	assert_router(f, &furthest, &two);
+}
+
+static void
 multicast_and_own_addresses_need_no_wire(void **state)
 {
 	struct fixture *f = *state;
@@ -469,6 +515,7 @@ main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(several_wait_for_one_answer, setup, teardown),
 		cmocka_unit_test_setup_teardown(callback_may_resolve_and_cancel, setup, teardown),
 		cmocka_unit_test_setup_teardown(off_link_goes_by_the_gateway, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_longest_route_counts, setup, teardown),
 		cmocka_unit_test_setup_teardown(multicast_and_own_addresses_need_no_wire, setup, teardown),
 		cmocka_unit_test_setup_teardown(wrong_arguments_are_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(strangers_cannot_fill_the_table, setup, teardown),
