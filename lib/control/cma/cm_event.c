@@ -241,6 +241,12 @@ cma_cm_event(struct cma *cma, const struct cm_event *ev)
 		cm_destroy(ev->conn, control_now_ns());
 		return;
 	}
+	/*
+	 * A program isn't told what becomes of a request that it hasn't accepted yet: its id has the listener's context, which it would take for
+	 * a connection's. To accept it will fail (Linux, core/ucma.c: ucma_event_handler()).
+	 */
+	if (id->passive && !id->answered)
+		return;
 	switch (ev->type) {
 	case CM_EV_REQUEST:
 		on_request(cma, ev);
