@@ -8,9 +8,9 @@
 #include "mem/remote_priv.h"
 
 enum {
-	BUSY_FIRST_NS = 50000,      /* how long to wait for a page that can't be written now, the first time, */
-	BUSY_MOST_NS = 5000000,     /* twice as long each time, up to this, */
-	BUSY_ALL_NS = 1000000000,   /* and in all */
+	BUSY_FIRST_NS = 50000,      /* the first wait for a page that can't be written now; each further one is as long as all before it, */
+	BUSY_MOST_NS = 5000000,     /* but at most this, */
+	BUSY_ALL_NS = 1000000000,   /* and this in all */
 };
 
 /* @return how many bytes there are. */
@@ -44,14 +44,13 @@ remote_read(int fd, uint64_t va, uint8_t *dst, size_t len)
 static bool
 may_become_writable(int fd, uint64_t va, long *waited_ns)
 {
-	struct timespec rest = { 0 };
+	long ns = *waited_ns < BUSY_FIRST_NS ? BUSY_FIRST_NS : *waited_ns < BUSY_MOST_NS ? *waited_ns : BUSY_MOST_NS;
 	uint8_t byte;
 
 	if (errno != EIO || *waited_ns >= BUSY_ALL_NS || read_some(fd, va, &byte, sizeof(byte)) == 0)
 		return false;
-	rest.tv_nsec = *waited_ns < BUSY_FIRST_NS ? BUSY_FIRST_NS : *waited_ns < BUSY_MOST_NS ? *waited_ns : BUSY_MOST_NS;
-	*waited_ns += rest.tv_nsec;
-	nanosleep(&rest, NULL);
+	*waited_ns += ns;
+	nanosleep(&(struct timespec){ .tv_nsec = ns }, NULL);
 	return true;
 }
 

@@ -101,7 +101,7 @@ enum {
 	TP_DRAIN_PTOS = 2,          /**< a QP that is about to move waits for ACKs for so many PTOs, */
 	TP_DRAIN_MIN_NS = 1000000,  /**< but at least so long, */
 	TP_DRAIN_MAX_NS = 20000000, /**< and at most so long: also if no round trip has been measured */
-	TP_MOVE_QUIET_NS = 16000,   /**< a QP that has moved sends nothing before its last packets from the former engine are so old: a turn of the peer's engine takes 10 us */
+	TP_MOVE_QUIET_NS = 16000,   /**< so long after a port has taken the last packet from the former engine, a QP that moves sends from the new one: a turn of the peer's engine takes 10 us */
 	TP_RTT_EVERY_NS = 10000,    /**< time between round trip measurements, without congestion control */
 	TP_RTT_MIN_NS = 1000000000, /**< the shortest round trip is remembered for this long, at most for twice this */
 	TP_RTT_MAX_NS = 500000000,  /**< longer round trips count as this */
