@@ -10,6 +10,7 @@
 #include "control/cma/gsi_priv.h"
 #include "control/loop_priv.h"
 #include "control/memory/questions_priv.h"
+#include "control/neighbours_priv.h"
 #include "control/obj/obj_qp_priv.h"
 #include "control/obj/obj_xrc_priv.h"
 #include "control/observe/inspect_priv.h"
@@ -179,6 +180,7 @@ events_poll(struct control *c)
 	next = RTE_MIN(c->next_tick_ns, ports_ns);
 	for (unsigned int i = 0; i < c->s.nb_ports; i++)
 		next = RTE_MIN(next, net_port_poll(c->s.ports[i], now));
+	next = RTE_MIN(next, neighbours_poll(c, now));
 	next = RTE_MIN(next, questions_poll(c, now));
 	next = RTE_MIN(next, balancing_poll(c, now));
 	next = RTE_MIN(next, sessions_close_strangers(c, now));

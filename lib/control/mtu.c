@@ -3,6 +3,7 @@
 #include "control/mtu_priv.h"
 
 #include "control/core/session_priv.h"
+#include "transport/path/changes.h"
 
 /** Slots of the QP table that an engine looks at in one message: it does nothing else meanwhile. */
 enum { MTU_SLOTS = 4096 };

@@ -308,6 +308,7 @@ struct net_learned {
 	enum net_learned_kind kind;
 	uint16_t port;
 	uint8_t mac[6];
+	bool weak;             /**< NEIGH: it doesn't replace another MAC address that is known (RFC 4861, 7.2.5: no Override flag) */
 	struct gid gid;        /**< the neighbour; QUERY: the group, or the family's zero address for all groups */
 	bool ipv6, old;        /**< QUERY: it is MLD, not IGMP; its version is the older one (IGMPv2, MLDv1) */
 	uint32_t max_delay_ms; /**< QUERY: answer within this */
@@ -367,6 +368,30 @@ struct net_neigh {
  * @return the number of neighbours, of which at most @p max were put into @p out.
  */
 unsigned int net_neigh_list(const struct net_port *p, struct net_neigh *out, unsigned int max);
+
+/*
+ * ---- Neighbours whose MAC address changes ----
+ * A router or an address that fails over, a new card: paths that exist have to follow. An announcement of the neighbour's tells (gratuitous ARP,
+ * unsolicited neighbour advertisement), or the kernel.
+ */
+/**
+ * [control] @param pending  Gets how many neighbours have another MAC address than paths have been told; may be NULL.
+ * @return how often one has changed so far.
+ */
+uint64_t net_neigh_changes(const struct net_port *p, unsigned int *pending);
+/**
+ * [control; or an engine while the control thread waits for it] Does a path have to follow?
+ * @param sgid, dgid  Its addresses.
+ * @param mac  Where its packets go now; set to where they have to go.
+ * @return true: that is another MAC address.
+ */
+bool net_neigh_follow(const struct net_port *p, const struct gid *sgid, const struct gid *dgid, uint8_t mac[6]);
+/** [control] All paths follow: take the next neighbour for whom that was so. @return false: there is none. */
+bool net_neigh_followed(struct net_port *p, struct gid *gid, uint8_t mac[6]);
+/**
+ * [control] A path that a daemon before has made leads to @p mac. Behind a router it is noted on own ports only.
+ */
+void net_neigh_remember(struct net_port *p, const struct gid *sgid, const struct gid *dgid, const uint8_t mac[6]);
 
 /* ---- Multicast groups [control] ---- */
 /**

@@ -18,6 +18,7 @@
 #include "transport/core/time_wait_priv.h"
 #include "transport/flush_priv.h"
 #include "transport/journal/journal_priv.h"
+#include "transport/path/changes.h"
 #include "transport/path/path_priv.h"
 #include "transport/qp_priv.h"
 #include "transport/req/loss_priv.h"

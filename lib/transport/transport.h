@@ -219,13 +219,17 @@ uint32_t ah_table_count(const struct ah_table *t);
  * @return 0; ENOMEM (no memory, or table full).
  */
 int ah_create(struct ah_table *t, uint32_t pd, const struct tp_path *path, uint32_t *handle);
-/** [control] Get the AH's own address. @return false: unknown or stale handle. */
-bool ah_own_gid(const struct ah_table *t, uint32_t handle, struct gid *gid);
 /**
  * [control] Address @p gid is no address of the port any more (@p gone), or again one: datagrams to the AH are dropped, or sent again.
  * @return false: it is not the AH's own address, and nothing was changed.
  */
 bool ah_address_gone(struct ah_table *t, uint32_t handle, const struct gid *gid, bool gone);
+/** [control] @return false: unknown or stale handle. */
+bool ah_path(const struct ah_table *t, uint32_t handle, struct tp_path *path);
+/** @param mac  Where packets from @p sgid to @p dgid go now; set to where they have to go. @return true: that is another MAC address. */
+typedef bool (*tp_mac_fn)(const void *arg, const struct gid *sgid, const struct gid *dgid, uint8_t mac[6]);
+/** [control] As transport_follow_mac() (path/changes.h), for an AH. @return true: it has followed. */
+bool ah_follow_mac(struct ah_table *t, uint32_t handle, tp_mac_fn fn, const void *arg);
 /** [control] @return 0; EINVAL (unknown or stale handle). */
 int ah_destroy(struct ah_table *t, uint32_t handle);
 
@@ -405,20 +409,6 @@ const struct tp_violations *transport_violations(const struct transport *tp, uin
  */
 void transport_set_cc(struct transport *tp, uint16_t port, enum tp_cc cc, uint32_t mbps);
 
-/**
- * [engine] Set the MTU of a port: struct tp_port_config, ip_mtu and mtu_shift. QPs that get a path or arrive from now on heed it; for the others
- * transport_follow_mtu() must be called, once all engines have the new MTU.
- */
-void transport_set_mtu(struct transport *tp, uint16_t port, uint32_t ip_mtu, uint8_t mtu_shift);
-/**
- * [engine] Have QPs of this transport heed the MTU of their port. Of a QP whose path MTU is too large for it, packets that don't fit are dropped
- * (tx_too_long), as if the network did: its sends fail when their retries are used up, unless the port's MTU is large enough before; then the
- * reason is TP_VERR_MTU. A UD QP may send and receive datagrams as large as the port's MTU permits.
- * @param first  Slot of the QP table; @p n slots from there are looked at, qp_table_slots() in all.
- * @return how many of these QPs have a path MTU that is too large.
- */
-uint32_t transport_follow_mtu(struct transport *tp, uint16_t port, uint32_t first, uint32_t n);
-
 /* ---- CQs ---- */
 struct cq_params {
 	struct ring ring;               /**< counter 0; slots zeroed */
@@ -540,19 +530,6 @@ int qp_modify(struct transport *tp, struct qp *qp, const struct uroce_qp_attr *a
  */
 int qp_modify_paths(struct transport *tp, struct qp *qp, const struct uroce_qp_attr *attr, uint32_t mask,
 		    const struct tp_path *path, const struct tp_path *alt, uint64_t now_ns);
-
-/** [engine] Get the address that a connected QP has as its own. @return false: it has none. */
-bool qp_own_gid(const struct qp *qp, struct gid *gid);
-/**
- * [engine] Address @p gid is no address of the port any more (@p gone), or again one. A QP that has it as its own loses what it sends from now on, as
- * if the network did, so that it fails when its retries are used up, unless the address is back before; then the reason is TP_VERR_ADDRESS. Another
- * path, by qp_modify() or by migration, ends that too.
- * @return false: it is not the QP's own address, and nothing was changed.
- */
-bool qp_address_gone(struct qp *qp, const struct gid *gid, bool gone);
-
-/** [engine] The port's device has gone: the QP goes to ERR, and what is posted is flushed. */
-void qp_device_gone(struct transport *tp, struct qp *qp, uint64_t now_ns);
 
 /** [engine] Fill in every field of ibv_query_qp(). */
 void qp_query(const struct qp *qp, struct uroce_qp_attr *attr);

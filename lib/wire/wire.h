@@ -386,6 +386,13 @@ void wire_tmpl_build(struct wire_tmpl *t, const struct wire_addr *a);
 /** @return what @p t was built from. Unused bytes are 0. */
 struct wire_addr wire_tmpl_addr(const struct wire_tmpl *t);
 
+/** Send packets of @p t to another MAC address. */
+static inline void
+wire_tmpl_set_dmac(struct wire_tmpl *t, const uint8_t mac[6])
+{
+	memcpy(t->hdr, mac, 6);
+}
+
 /** Write Ethernet to UDP at @p frame, with lengths, IPv4 id and checksum as the template has them. */
 static inline void
 wire_tmpl_copy(const struct wire_tmpl *t, uint8_t *frame)

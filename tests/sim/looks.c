@@ -16,6 +16,7 @@
 #include "transport/core/srq_priv.h"
 #include "transport/core/types_priv.h"
 #include "transport/diag/diag.h"
+#include "transport/path/changes.h"
 
 enum { LOOK_EVERY = 251, EVENTS_EVERY = 7, LOOK_EVENTS = 16 };
 

@@ -9,6 +9,7 @@
 
 #include "sim.h"
 #include "transport/core/types_priv.h"
+#include "transport/path/changes.h"
 
 enum {
 	STREAM_MTUS = 65536,

@@ -33,7 +33,7 @@ FOLDERS = {
     'lib/wire': ('base', 'wire.h'),
     'lib/mem': ('base ring', 'mem.h mw.h job.h copier.h'),
     'drivers/net/impair': ('base wire', '*'),
-    'lib/transport': ('base ring wire mem', 'transport.h move.h diag/diag.h record/record.h journal/journal.h'),
+    'lib/transport': ('base ring wire mem', 'transport.h move.h path/changes.h diag/diag.h record/record.h journal/journal.h'),
     'lib/cm': ('base wire', 'cm.h'),
     'lib/net': ('base ring wire', 'net.h port/track.h'),
     'lib/engine': ('base ring wire mem transport net', 'engine.h'),

@@ -87,13 +87,14 @@ on_resolved(void *arg, int status, const uint8_t mac[6])
 	/* Its own address may have gone, or be at another index. */
 	if (status == 0 && net_gid_index(m->port, &m->av.local_gid) != (int)m->sgid_index)
 		g->counters.tx_no_address++;
-	else if (status == 0)
-		transmit(g, m->port, m->sgid_index, &m->av, mac, m->data);
+	else if (status == 0 || m->av.resolved)
+		transmit(g, m->port, m->sgid_index, &m->av, status == 0 ? mac : m->av.remote_mac, m->data);
 	else
 		g->counters.tx_unreachable++;
 	free(m);
 }
 
+/** A MAC address that was resolved before is used only if there is no newer one. */
 static void
 resolve_and_send(struct gsi *g, struct net_port *p, unsigned int sgid_index, const struct cm_av *av,
 		 const uint8_t *data)
@@ -113,8 +114,8 @@ resolve_and_send(struct gsi *g, struct net_port *p, unsigned int sgid_index, con
 		return;
 	}
 	free(m);
-	if (rc == 0)
-		transmit(g, p, sgid_index, av, mac, data);
+	if (rc == 0 || av->resolved)
+		transmit(g, p, sgid_index, av, rc == 0 ? mac : av->remote_mac, data);
 	else
 		g->counters.tx_unreachable++;
 }
@@ -149,7 +150,7 @@ on_send(void *arg, const struct cm_av *av, const uint8_t *mad)
 		g->counters.tx_no_address++;
 	else if (net_port_owns(p, &av->remote_gid))
 		loop_back(g, p, av, mad);
-	else if (av->resolved)
+	else if (av->resolved && net_neigh_changes(p, NULL) == 0)
 		transmit(g, p, (unsigned int)sgid_index, av, av->remote_mac, mad);
 	else
 		resolve_and_send(g, p, (unsigned int)sgid_index, av, mad);

@@ -136,6 +136,8 @@ struct port_watch {
 	struct gid taken;     /**< the last address that another port had, as the log has said */
 	unsigned int gids_left_out; /**< addresses for which the GID table has no index, as the log has said */
 	uint32_t ip_mtu;      /**< net_port.ip_mtu, as engines know it */
+	uint64_t next_follow_ns; /**< when paths may follow neighbours again */
+	uint64_t followed;       /**< paths that have */
 };
 
 /** Results of control_reload(). */

@@ -60,6 +60,17 @@ own_address_gone(struct session *s, const struct gid *gid, bool gone)
 	return a.found;
 }
 
+uint32_t
+own_ahs_follow_mac(struct session *s, tp_mac_fn fn, const void *arg)
+{
+	const struct obj_ah *ah;
+	uint32_t n = 0;
+
+	for (uint32_t pos = 0; (ah = handles_next(&s->tab[OBJ_AH], &pos)) != NULL;)
+		n += ah_follow_mac(s->control->s.sh.ahs, ah->wqe_handle, fn, arg);
+	return n;
+}
+
 void
 own_device_gone(struct session *s)
 {
@@ -83,14 +94,26 @@ own_address_indices(const struct session *s)
 	return bits;
 }
 
+/** Have the path follow if the neighbour's MAC address changes. @return its own address. */
+static struct gid
+remember(const struct session *s, const struct wire_addr *a)
+{
+	const struct gid sgid = gid_from_ip(a->ip_version, a->sip), dgid = gid_from_ip(a->ip_version, a->dip);
+
+	net_neigh_remember(s->port, &sgid, &dgid, a->dmac);
+	return sgid;
+}
+
 uint32_t
 own_address_resumed_qp(const struct session *s, struct qp *qp)
 {
+	struct wire_addr a;
 	struct gid gid;
 	int index;
 
-	if (!qp_own_gid(qp, &gid))
+	if (!qp_path_addr(qp, &a))
 		return 0;
+	gid = remember(s, &a);
 	index = net_gid_index(s->port, &gid);
 	if (index < 0)
 		qp_address_gone(qp, &gid, true);
@@ -100,11 +123,13 @@ own_address_resumed_qp(const struct session *s, struct qp *qp)
 uint8_t
 own_address_resumed_ah(const struct session *s, uint32_t wqe_handle)
 {
+	struct tp_path path;
 	struct gid gid;
 	int index;
 
-	if (!ah_own_gid(s->control->s.sh.ahs, wqe_handle, &gid))
+	if (!ah_path(s->control->s.sh.ahs, wqe_handle, &path))
 		return 0;
+	gid = remember(s, &path.addr);
 	index = net_gid_index(s->port, &gid);
 	if (index < 0)
 		ah_address_gone(s->control->s.sh.ahs, wqe_handle, &gid, true);

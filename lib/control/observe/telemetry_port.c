@@ -132,6 +132,8 @@ tel_port(struct control *c, const char *params, struct rte_tel_data *d)
 	rte_tel_data_add_dict_uint(d, "restarts", t->restarts);
 	rte_tel_data_add_dict_uint(d, "restart_failures", t->restart_failures);
 	rte_tel_data_add_dict_uint(d, "returns", t->returns);
+	rte_tel_data_add_dict_uint(d, "neighbour_changes", net_neigh_changes(p, NULL));
+	rte_tel_data_add_dict_uint(d, "paths_followed", c->ports[i].followed);
 	rte_tel_data_add_dict_string(d, "cc", tp_cc_name((enum tp_cc)c->s.conf->ports[i].cc));
 	rte_tel_data_add_dict_uint(d, "mtu", 128u << p->active_mtu);
 	rte_tel_data_add_dict_uint(d, "queues", p->nb_queues);

@@ -9,6 +9,8 @@
 
 #include "net/net.h"
 
+struct nlmsghdr;
+
 /* ---- rtnl.c ---- */
 /** Operations that lib/net asks the kernel for. A table, so that tests can replace the kernel. */
 struct kernel_ops {
@@ -36,6 +38,11 @@ int rtnl_open(void);
 int rtnl_route(int fd, uint32_t ifindex, const struct gid *sgid, const struct gid *dgid, struct gid *hop);
 int rtnl_neigh(int fd, uint32_t ifindex, const struct gid *hop, uint8_t mac[6]);
 /**
+ * Read a report about a neighbour.
+ * @return true if it is about one of interface @p ifindex that has a MAC address.
+ */
+bool rtnl_neigh_report(const struct nlmsghdr *nlh, uint32_t ifindex, struct gid *gid, uint8_t mac[6]);
+/**
  * Get the addresses of an interface, including link-local ones, but for those that another host turned out to have.
  * @return their number, at most @p max, or -1 with errno set.
  */
@@ -48,14 +55,18 @@ enum kernel_link_event {
 	KERNEL_LINK_WENT_DOWN, /**< it was down, if only for a moment */
 	KERNEL_LINK_REMOVED,   /**< deleted, or moved to another namespace */
 };
-/** @return a non-blocking socket that is readable when the kernel reports links or their addresses, or -1 with errno set. */
+/** @return a non-blocking socket that is readable when the kernel reports links, their addresses or neighbours, or -1 with errno set. */
 int links_open(void);
-/**
- * Read what the kernel has reported.
- * @param addrs  Set if addresses of interface @p ifindex may have changed; else left alone.
- * @return the weightiest event of the interface itself.
- */
-enum kernel_link_event links_read(int fd, uint32_t ifindex, bool *addrs);
+/** What the kernel has reported about an interface. */
+struct kernel_report {
+	enum kernel_link_event event; /**< the weightiest */
+	bool addrs;                   /**< its addresses may have changed */
+	bool lost;                    /**< reports were lost */
+};
+/** A neighbour of the interface has this MAC address. */
+typedef void (*kernel_neigh_fn)(void *arg, const struct gid *gid, const uint8_t mac[6]);
+/** Read what the kernel has reported about interface @p ifindex. */
+struct kernel_report links_read(int fd, uint32_t ifindex, kernel_neigh_fn on_neigh, void *arg);
 
 /* ---- shared.c ---- */
 struct net_kernel {

@@ -217,6 +217,12 @@ struct neigh_reply {
 	uint8_t mac[6];
 };
 
+/*
+ * The states in which Linux itself sends (net/neighbour.h, NUD_VALID): an old answer is valid until proved
+ * wrong.
+ */
+#define NEIGH_VALID (NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY)
+
 static int
 neigh_reply(const struct nlmsghdr *nlh, void *arg)
 {
@@ -238,11 +244,6 @@ neigh_reply(const struct nlmsghdr *nlh, void *arg)
 int
 rtnl_neigh(int fd, uint32_t ifindex, const struct gid *hop, uint8_t mac[6])
 {
-	/*
-	 * The states in which Linux itself sends (net/neighbour.h, NUD_VALID): an old answer is valid until proved
-	 * wrong.
-	 */
-	const uint16_t valid = NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY;
 	uint8_t buf[RTNL_REQ_BYTES] __attribute__((aligned(NLMSG_ALIGNTO)));
 	struct ndmsg nd = { .ndm_family = gid_is_v4(hop) ? AF_INET : AF_INET6, .ndm_ifindex = (int)ifindex };
 	struct nlmsghdr *nlh = req_init(buf, RTM_GETNEIGH, 0, &nd, sizeof(nd));
@@ -251,11 +252,26 @@ rtnl_neigh(int fd, uint32_t ifindex, const struct gid *hop, uint8_t mac[6])
 	req_addr(nlh, NDA_DST, hop);
 	if (rtnl_ask(fd, nlh, neigh_reply, &out) != 0)
 		return ENOENT;
-	if ((out.state & valid) != 0 && out.has_mac && mac_is_unicast(out.mac)) {
+	if ((out.state & NEIGH_VALID) != 0 && out.has_mac && mac_is_unicast(out.mac)) {
 		memcpy(mac, out.mac, sizeof(out.mac));
 		return 0;
 	}
 	return (out.state & NUD_FAILED) != 0 ? EHOSTUNREACH : EAGAIN;
+}
+
+bool
+rtnl_neigh_report(const struct nlmsghdr *nlh, uint32_t ifindex, struct gid *gid, uint8_t mac[6])
+{
+	const struct ndmsg *nd = mnl_nlmsg_get_payload(nlh);
+	struct neigh_reply r = { 0 };
+
+	if (nlh->nlmsg_type != RTM_NEWNEIGH || mnl_nlmsg_get_payload_len(nlh) < sizeof(*nd) || (uint32_t)nd->ndm_ifindex != ifindex)
+		return false;
+	neigh_reply(nlh, &r);
+	if ((r.state & NEIGH_VALID) == 0 || !r.has_mac || !mac_is_unicast(r.mac) || !attr_gid(parse_attrs(nlh, sizeof(*nd)).tb[NDA_DST], gid))
+		return false;
+	memcpy(mac, r.mac, sizeof(r.mac));
+	return true;
 }
 
 /* ---- Addresses ---- */

@@ -321,12 +321,12 @@ net_xdp_detach(uint32_t ifindex, uint32_t id)
 
 /* ---- af_packet ---- */
 /*
- * Accepts received RoCE v2 packets: not outgoing, IPv4 (no options, no fragment) or IPv6, UDP, destination port 4791.
+ * Accepts received RoCE v2 packets: not outgoing, nor to another's MAC address, IPv4 (no options, no fragment) or IPv6, UDP, destination port 4791.
  * The kernel has removed a VLAN tag before. Jumps are relative to the next line.
  */
 static struct sock_filter roce_filter[] = {
 	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE)),
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_OUTGOING, 16, 0),
+	BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, PACKET_MULTICAST, 16, 0),
 	BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IP, 0, 8),
 	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 14),

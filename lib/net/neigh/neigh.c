@@ -31,6 +31,7 @@ neigh_table_create(const struct neigh_ops *ops)
 	if (t == NULL)
 		return NULL;
 	t->ops = ops;
+	hops_init(&t->hops);
 	TAILQ_INIT(&t->active);
 	TAILQ_INIT(&t->idle);
 	TAILQ_INIT(&t->completed);
@@ -39,12 +40,18 @@ neigh_table_create(const struct neigh_ops *ops)
 	return t;
 }
 
+uint32_t
+neigh_hash(const struct gid *gid)
+{
+	uint32_t h = wire_get32(gid->raw + 12) ^ wire_get32(gid->raw + 8) ^ wire_get32(gid->raw);
+
+	return h * UINT32_C(2654435761);
+}
+
 static struct neigh_list *
 bucket_of(struct neigh_table *t, const struct gid *hop)
 {
-	uint32_t h = wire_get32(hop->raw + 12) ^ wire_get32(hop->raw + 8) ^ wire_get32(hop->raw);
-
-	return &t->bucket[h * UINT32_C(2654435761) % NEIGH_BUCKETS];
+	return &t->bucket[neigh_hash(hop) % NEIGH_BUCKETS];
 }
 
 struct neigh *
@@ -173,6 +180,8 @@ static void
 neigh_end(struct neigh_table *t, struct neigh *n, int status, uint64_t now_ns)
 {
 	complete_waiters(t, n, status);
+	if (status == 0)
+		hops_mac(&t->hops, &n->hop, n->mac);
 	if (status == 0 && t->ops->cache) {
 		n->confirmed_ns = now_ns;
 		neigh_set_state(t, n, NEIGH_REACHABLE);
@@ -195,6 +204,7 @@ neigh_table_destroy(struct neigh_table *t)
 	while ((n = TAILQ_FIRST(&t->idle)) != NULL)
 		neigh_free(t, n);
 	call_completed(t);
+	hops_fini(&t->hops);
 	free(t);
 }
 
@@ -238,6 +248,7 @@ neigh_ask(struct net_port *p, const struct gid *hop, const struct gid *sgid, con
 	struct neigh *n = neigh_find(t, hop);
 	int rc;
 
+	hops_use(&t->hops, hop, dgid);
 	if (n != NULL && n->state != NEIGH_INCOMPLETE) {
 		neigh_use_cached(p, n, now_ns, mac);
 		return 0;
@@ -323,6 +334,10 @@ net_learn(struct net_port *p, const struct net_learned *l, uint64_t now_ns)
 	if (p->shared || !mac_is_unicast(l->mac))
 		return;
 	n = neigh_find(t, &l->gid);
+	if (l->weak && n != NULL && n->state != NEIGH_INCOMPLETE && memcmp(n->mac, l->mac, sizeof(n->mac)) != 0)
+		return;
+	if (!l->weak)
+		hops_mac(&t->hops, &l->gid, l->mac);
 	if (n == NULL)
 		return;
 	memcpy(n->mac, l->mac, sizeof(n->mac));
@@ -350,7 +365,7 @@ net_port_poll(struct net_port *p, uint64_t now_ns)
 	TAILQ_FOREACH(n, &t->active, list_next)
 	if (n->next_ns < next)
 		next = n->next_ns;
-	return next;
+	return RTE_MIN(next, neigh_kernel_look(p, now_ns));
 }
 
 void

@@ -49,3 +49,23 @@ const struct neigh_ops neigh_kernel_ops = {
 	.step = kernel_step,
 	.cache = false,
 };
+
+uint64_t
+neigh_kernel_look(struct net_port *p, uint64_t now_ns)
+{
+	struct net_kernel *k = p->priv->kernel;
+	struct hops *t = &p->priv->neigh->hops;
+	const struct hop *h;
+	uint8_t mac[6];
+
+	if (!t->lost)
+		return UINT64_MAX;
+	if (now_ns < t->look_ns)
+		return t->look_ns;
+	t->lost = false;
+	t->look_ns = now_ns + HOPS_LOOK_MS * NEIGH_MS;
+	TAILQ_FOREACH(h, &t->used, used_next)
+	if (k->ops->neigh(k, &h->gid, mac) == 0)
+		hops_mac(t, &h->gid, mac);
+	return UINT64_MAX;
+}

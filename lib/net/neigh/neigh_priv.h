@@ -2,7 +2,7 @@
 /**
  * @file
  * The neighbour table and the resolutions waiting for its entries (neigh.c); how each kind of port resolves
- * (neigh_own.c, neigh_kernel.c). Thread: control.
+ * (neigh_own.c, neigh_kernel.c); where paths lead (hop.c). Thread: control.
  */
 #ifndef UROCE_NEIGH_PRIV_H
 #define UROCE_NEIGH_PRIV_H
@@ -64,8 +64,38 @@ struct neigh_ops {
 	bool cache; /**< keep answers; otherwise each resolution calls step() */
 };
 
+/** A host on the link to which paths lead. */
+struct hop {
+	TAILQ_ENTRY(hop) hash_next;
+	TAILQ_ENTRY(hop) used_next;
+	TAILQ_ENTRY(hop) change_next; /**< if changed */
+	struct gid gid;
+	uint8_t mac[6];    /**< zero: not known yet */
+	uint8_t before[6]; /**< if changed: what paths had when they were last told */
+	bool router;       /**< to which paths to other hosts lead */
+	bool changed;
+};
+TAILQ_HEAD(hop_list, hop);
+enum { HOP_BUCKETS = 1024, HOPS_LOOK_MS = 1000 };
+struct hops {
+	struct hop_list bucket[HOP_BUCKETS];
+	struct hop_list used;    /**< all, least recently used first */
+	struct hop_list changed; /**< routers first */
+	unsigned int nb, nb_changed;
+	uint64_t changes;
+	bool lost;        /**< shared ports: reports of the kernel about neighbours were lost */
+	uint64_t look_ns; /**< when the kernel may be asked about all again */
+};
+void hops_init(struct hops *t);
+void hops_fini(struct hops *t);
+/** A path to @p dgid leads by @p gid, or will if that answers. In a full table it replaces who was not used for longest. */
+void hops_use(struct hops *t, const struct gid *gid, const struct gid *dgid);
+/** @p gid has this MAC address. Whoever is not in the table stays unknown. */
+void hops_mac(struct hops *t, const struct gid *gid, const uint8_t mac[6]);
+
 struct neigh_table {
 	const struct neigh_ops *ops;
+	struct hops hops;
 	struct neigh_list bucket[NEIGH_BUCKETS];
 	struct neigh_list active;       /**< INCOMPLETE, PROBE */
 	struct neigh_list idle;         /**< REACHABLE, least recently confirmed first */
@@ -73,6 +103,7 @@ struct neigh_table {
 	unsigned int nb_neighs, nb_waiters;
 };
 
+uint32_t neigh_hash(const struct gid *gid);
 /** @return NULL with errno set. */
 struct neigh_table *neigh_table_create(const struct neigh_ops *ops);
 /** Free the table; every pending resolution ends with ECANCELED. */
@@ -81,5 +112,10 @@ void neigh_table_destroy(struct neigh_table *t);
 struct neigh *neigh_find(struct neigh_table *t, const struct gid *hop);
 
 extern const struct neigh_ops neigh_own_ops, neigh_kernel_ops;
+/**
+ * Shared ports: if reports of changes were lost, ask the kernel for the MAC addresses of all to whom paths lead, once in HOPS_LOOK_MS at most.
+ * @return when to call again at the latest, or UINT64_MAX.
+ */
+uint64_t neigh_kernel_look(struct net_port *p, uint64_t now_ns);
 
 #endif /* UROCE_NEIGH_PRIV_H */

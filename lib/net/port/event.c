@@ -204,6 +204,14 @@ net_port_link_fd(const struct net_port *p)
 	return p->priv->kernel != NULL ? p->priv->kernel->links : -1;
 }
 
+static void
+on_neigh(void *arg, const struct gid *gid, const uint8_t mac[6])
+{
+	struct net_port *p = arg;
+
+	hops_mac(&p->priv->neigh->hops, gid, mac);
+}
+
 void
 net_port_link_read(struct net_port *p)
 {
@@ -213,15 +221,15 @@ net_port_link_read(struct net_port *p)
 		[KERNEL_LINK_WENT_DOWN] = PORT_EV_LINK | PORT_EV_WENT_DOWN,
 		[KERNEL_LINK_REMOVED] = PORT_EV_REMOVED,
 	};
-	bool addrs = false;
-	enum kernel_link_event ev = links_read(p->priv->kernel->links, p->ifindex, &addrs);
-	uint32_t bits = events[ev] | (addrs ? PORT_EV_ADDRS : 0);
+	struct kernel_report r = links_read(p->priv->kernel->links, p->ifindex, on_neigh, p);
+	uint32_t bits = events[r.event] | (r.addrs ? PORT_EV_ADDRS : 0);
 
+	p->priv->neigh->hops.lost |= r.lost;
 	/*
 	 * The kernel says at once that an interface is up, but counts its link as up only when it looks at carriers, at most once a second. A QP
 	 * that has nothing but a retransmission to send can't wait for that: the interface may go down again before.
 	 */
-	if ((events[ev] & PORT_EV_LINK) && !p->priv->pmd.xdp)
+	if ((events[r.event] & PORT_EV_LINK) && !p->priv->pmd.xdp)
 		wake_sending(p);
 	if (bits != 0)
 		events_put(p, bits);

@@ -71,6 +71,7 @@ learn(struct rx *r, const struct gid *gid, const uint8_t mac[6])
 	r->learned->port = r->p->index;
 	r->learned->gid = *gid;
 	memcpy(r->learned->mac, mac, sizeof(r->learned->mac));
+	r->learned->weak = false;
 	*r->has_learned = true;
 }
 
@@ -296,6 +297,7 @@ rx_na(struct rx *r, uint32_t len)
 	if (mac == NULL)
 		return ignored(r);
 	learn(r, gid_at(na + 8), mac);
+	r->learned->weak = (wire_get32(na + 4) & NA_OVERRIDE) == 0;
 	return NET_DROP;
 }
 

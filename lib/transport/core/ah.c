@@ -121,8 +121,8 @@ ah_create(struct ah_table *t, uint32_t pd, const struct tp_path *path, uint32_t 
 	return 0;
 }
 
-bool
-ah_own_gid(const struct ah_table *t, uint32_t handle, struct gid *gid)
+static bool
+own_gid(const struct ah_table *t, uint32_t handle, struct gid *gid)
 {
 	const struct tp_ah *ah = gen_table_get(&t->handles, handle & ((1 << AH_INDEX_BITS) - 1));
 
@@ -138,11 +138,47 @@ ah_address_gone(struct ah_table *t, uint32_t handle, const struct gid *gid, bool
 	struct tp_ah *ah = gen_table_get(&t->handles, handle & ((1 << AH_INDEX_BITS) - 1));
 	struct gid own;
 
-	if (!ah_own_gid(t, handle, &own) || !gid_equal(&own, gid))
+	if (!own_gid(t, handle, &own) || !gid_equal(&own, gid))
 		return false;
 	atomic_store_explicit(&ah->gone, gone, memory_order_relaxed);
 	/* QPs that have made their template from it do so again. */
 	atomic_store_explicit(&ah->serial, ++t->created, memory_order_release);
+	return true;
+}
+
+bool
+ah_path(const struct ah_table *t, uint32_t handle, struct tp_path *path)
+{
+	const struct tp_ah *ah = gen_table_get(&t->handles, handle & ((1 << AH_INDEX_BITS) - 1));
+
+	if (ah == NULL || ah->handle != handle)
+		return false;
+	*path = ah->path;
+	return true;
+}
+
+bool
+ah_follow_mac(struct ah_table *t, uint32_t handle, tp_mac_fn fn, const void *arg)
+{
+	struct tp_ah *old = gen_table_get(&t->handles, handle & ((1 << AH_INDEX_BITS) - 1)), *ah;
+	struct tp_path path;
+	struct gid sgid, dgid;
+
+	if (old == NULL || old->handle != handle || old->path.loopback || old->path.multicast)
+		return false;
+	path = old->path;
+	sgid = gid_from_ip(path.addr.ip_version, path.addr.sip);
+	dgid = gid_from_ip(path.addr.ip_version, path.addr.dip);
+	if (!fn(arg, &sgid, &dgid, path.addr.dmac))
+		return false;
+	/* Engines may be reading it: another one takes its place. */
+	deferred_reap(&t->destroyed);
+	ah = calloc(1, sizeof(*ah));
+	if (ah == NULL)
+		return false;
+	atomic_store_explicit(&ah->gone, atomic_load_explicit(&old->gone, memory_order_relaxed), memory_order_relaxed);
+	publish(t, ah, handle, old->pd, &path);
+	deferred_free(&t->destroyed, &old->deferred);
 	return true;
 }
 

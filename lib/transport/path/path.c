@@ -7,6 +7,7 @@
 #include "transport/core/held_priv.h"
 #include "transport/core/journal_priv.h"
 #include "transport/core/qp_table_priv.h"
+#include "transport/path/changes.h"
 #include "transport/path/path_priv.h"
 
 /* A flow label has 20 bits. Programs (UCX) set more; drivers of NICs ignore the upper bits too. */
@@ -39,6 +40,15 @@ qp_own_gid(const struct qp *qp, struct gid *gid)
 	if (t->bth_off == 0 || qp->service == WIRE_UD)
 		return false;
 	*gid = gid_from_ip(t->ip_version, t->hdr + t->l3_off + (t->ip_version == 4 ? 12 : 8));
+	return true;
+}
+
+bool
+qp_path_addr(const struct qp *qp, struct wire_addr *addr)
+{
+	if (qp->path.tmpl.bth_off == 0 || qp->service == WIRE_UD)
+		return false;
+	*addr = wire_tmpl_addr(&qp->path.tmpl);
 	return true;
 }
 
@@ -88,6 +98,48 @@ transport_follow_mtu(struct transport *tp, uint16_t port, uint32_t first, uint32
 		too_large += (qp->path.detour & DETOUR_MTU) != 0 && (qp->path.tmpl.bth_off != 0 || qp->service == WIRE_UD);
 	}
 	return too_large;
+}
+
+/** @return true, and the MAC address in @p a, if the path has to follow. */
+static bool
+follows(struct wire_addr *a, tp_mac_fn fn, const void *arg)
+{
+	const struct gid sgid = gid_from_ip(a->ip_version, a->sip), dgid = gid_from_ip(a->ip_version, a->dip);
+
+	return fn(arg, &sgid, &dgid, a->dmac);
+}
+
+static bool
+follow_mac(struct qp *qp, tp_mac_fn fn, const void *arg)
+{
+	struct qp_path *path = &qp->path;
+	struct wire_addr a;
+	bool follow = false;
+
+	if (qp_path_addr(qp, &a) && !path->loopback && follows(&a, fn, arg)) {
+		/* The ICRC doesn't cover it. */
+		wire_tmpl_set_dmac(&path->tmpl, a.dmac);
+		follow = true;
+	}
+	if (path->alt_loaded && !path->alt->loopback && follows(&path->alt->addr, fn, arg))
+		follow = true;
+	if (follow)
+		journal_cold(qp);
+	return follow;
+}
+
+uint32_t
+transport_follow_mac(struct transport *tp, uint16_t port, tp_mac_fn fn, const void *arg, uint32_t first, uint32_t n)
+{
+	uint32_t followed = 0;
+
+	for (uint32_t i = first; i < first + n; i++) {
+		struct qp *qp = qp_table_at(tp->c.sh.qps, i);
+
+		if (qp != NULL && qp_transport(qp) == tp && qp->path.port == port)
+			followed += follow_mac(qp, fn, arg);
+	}
+	return followed;
 }
 
 void

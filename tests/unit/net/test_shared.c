@@ -95,6 +95,26 @@ roce_packets_reach_the_port(void **state)
 	}
 }
 
+/* A bridge that doesn't know where somebody is sends what is for him to everybody. The XDP program doesn't look at it. */
+static void
+what_is_for_another_host_does_not(void **state)
+{
+	uint32_t bytes = 0;
+
+	if (hosts.xdp)
+		skip();
+	enter(1);
+	assert_int_equal(sh("ip neigh replace 198.18.0.1 lladdr 02:00:00:00:00:66 dev veB"), 0);
+	enter(0);
+	udp_to_a(AF_INET, WIRE_UDP_PORT, PACKETS, 1000);
+	enter(1);
+	assert_int_equal(sh("ip neigh del 198.18.0.1 dev veB"), 0);
+	enter(0);
+	udp_to_a(AF_INET, WIRE_UDP_PORT, 1, 500);
+	assert_int_equal(port_receive(1, &bytes), 1);
+	assert_int_equal(bytes, 500 + 8 + 14 + 20);
+}
+
 static void
 packets_end_the_sleep_of_whoever_handles_the_queue(void **state)
 {
@@ -326,6 +346,49 @@ kernel_routes_by_its_gateway(void **state)
 	memset(mac, 0, 6);
 	assert_int_equal(resolve(2, gid_at(far6), mac), 0);
 	assert_memory_equal(mac, hosts.mac_b, 6);
+}
+
+/** Read what the kernel has reported. @return how many neighbours have another MAC address now. */
+static unsigned int
+changed_neighbours(void)
+{
+	unsigned int n;
+
+	net_port_link_read(hosts.port);
+	net_neigh_changes(hosts.port, &n);
+	return n;
+}
+
+/* That of the host, and that of the router behind which another one is. */
+static void
+kernel_reports_other_mac_addresses_of_those_to_whom_paths_lead(void **state)
+{
+	static const uint8_t moved[6] = { 2, 0, 0, 0, 0, 0x77 }, far[4] = { 203, 0, 113, 5 };
+	struct gid sgid = *net_gid(hosts.port, 1), gid = gid_from_v4(ip_b), behind = gid_from_v4(far), who;
+	uint8_t mac[6];
+
+	assert_int_equal(resolve(1, &gid, mac), 0);
+	assert_int_equal(resolve(1, &behind, mac), 0);
+	assert_int_equal(changed_neighbours(), 0);
+	/* Nobody has asked for this one. */
+	assert_int_equal(sh("ip neigh replace 198.18.0.55 lladdr 02:00:00:00:00:55 dev veA"), 0);
+	assert_int_equal(sh("ip neigh replace 198.18.0.55 lladdr 02:00:00:00:00:56 dev veA"), 0);
+	assert_int_equal(changed_neighbours(), 0);
+	assert_int_equal(sh("ip neigh replace 198.18.0.2 lladdr 02:00:00:00:00:77 dev veA"), 0);
+	assert_int_equal(changed_neighbours(), 1);
+	memcpy(mac, hosts.mac_b, 6);
+	assert_true(net_neigh_follow(hosts.port, &sgid, &gid, mac));
+	assert_memory_equal(mac, moved, 6);
+	memcpy(mac, hosts.mac_b, 6);
+	assert_true(net_neigh_follow(hosts.port, &sgid, &behind, mac));
+	assert_memory_equal(mac, moved, 6);
+	assert_true(net_neigh_followed(hosts.port, &who, mac));
+	assert_true(gid_equal(&who, &gid));
+	assert_int_equal(sh("ip neigh flush all dev veA; ip neigh del 198.18.0.2 dev veA; ip neigh del 198.18.0.55 dev veA; true"), 0);
+	assert_int_equal(resolve(1, &gid, mac), 0);
+	assert_memory_equal(mac, hosts.mac_b, 6);
+	while (net_neigh_followed(hosts.port, &who, mac))
+		;
 }
 
 static void
@@ -576,8 +639,10 @@ main(int argc, char **argv)
 		cmocka_unit_test(port_says_what_it_is),
 		cmocka_unit_test(kernel_resolves_neighbours),
 		cmocka_unit_test(kernel_routes_by_its_gateway),
+		cmocka_unit_test(kernel_reports_other_mac_addresses_of_those_to_whom_paths_lead),
 		cmocka_unit_test(host_that_is_not_there_times_out),
 		cmocka_unit_test(roce_packets_reach_the_port),
+		cmocka_unit_test(what_is_for_another_host_does_not),
 		cmocka_unit_test(packets_end_the_sleep_of_whoever_handles_the_queue),
 		cmocka_unit_test(largest_roce_frame_reaches_the_port),
 		cmocka_unit_test(kernel_does_not_answer_roce_with_port_unreachable),

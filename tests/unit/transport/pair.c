@@ -235,6 +235,7 @@ note_packet(struct pair *p, unsigned int from, struct rte_mbuf *m, bool trusted,
 	n->from = from;
 	n->bth = pkt.bth;
 	n->payload = pkt.payload_bytes;
+	memcpy(n->dmac, pkt.l2, sizeof(n->dmac));
 	n->sport = pkt.sport;
 	n->flow_label = pkt.ip_version == 6 ? wire_get32(pkt.l3) & 0xfffff : 0;
 	n->syndrome = 0xff;

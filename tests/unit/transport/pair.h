@@ -43,6 +43,7 @@ struct note {
 	uint32_t msn;
 	uint32_t payload;
 	uint32_t reth_len;
+	uint8_t dmac[6];
 	uint16_t sport;
 	uint32_t flow_label; /* of IPv6, else 0 */
 	bool lost;

@@ -7,6 +7,7 @@
 #include "transport/cc/cc_priv.h"
 #include "rig.h"
 #include "transport/core/sack_format_priv.h"
+#include "transport/path/changes.h"
 
 /* Way number @p nr from one host to the other: 0 is the one that ends are connected by. */
 static struct tp_path

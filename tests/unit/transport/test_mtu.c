@@ -3,6 +3,7 @@
 #include "transport/diag/diag.h"
 #include "transport/move.h"
 #include "rig.h"
+#include "transport/path/changes.h"
 
 /* An IP MTU that permits a path MTU of 512; the ends have 1024. */
 enum { IP_MTU = 1000, SHIFT_512 = 9, SHIFT_1024 = 10, SHIFT_4096 = 12, QKEY = 1 };

@@ -4,6 +4,7 @@
  * by its name.
  */
 #include "record_rig.h"
+#include "transport/path/changes.h"
 
 enum { FUZZ_ROUNDS = 4000, NEW_RES = 8 };
 
