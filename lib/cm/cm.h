@@ -118,6 +118,7 @@ struct cm_av {
 	uint32_t flow_label;
 	uint8_t traffic_class, hop_limit;
 	bool resolved;          /**< remote_mac and vlan_tci are valid: an answer needs no address resolution */
+	bool own;               /**< of a MAD that arrived: this host has sent it */
 	uint8_t remote_mac[6];
 	uint16_t vlan_tci;
 };
@@ -203,7 +204,7 @@ uint64_t cm_next_timeout(const struct cm *cm);
 
 /* ---- Listeners ---- */
 enum cm_listen_scope {
-	CM_LISTEN_GID,      /**< to one local GID */
+	CM_LISTEN_GID,      /**< to one local GID; a loopback address: for programs of this host that ask for one */
 	CM_LISTEN_ANY_IPV4, /**< to all IPv4-mapped local GIDs */
 	CM_LISTEN_ANY_IPV6, /**< to all others */
 	CM_LISTEN_ANY,      /**< to both kinds */
@@ -219,7 +220,8 @@ struct cm_listen_param {
 	void *owner;
 };
 /**
- * A request goes to the most specific listener: one for its GID, one for its address family, or CM_LISTEN_ANY.
+ * A request goes to the most specific listener: one for its GID, one for its address family, or CM_LISTEN_ANY. One whose RDMA CM's header has a loopback
+ * address goes to a listener for that first, if it comes from this host.
  * @return NULL with errno set: EADDRINUSE (same service ID and scope), ENOSPC (max_listeners), EINVAL, ENOMEM.
  */
 struct cm_listener *cm_listen(struct cm *cm, const struct cm_listen_param *p);

@@ -245,7 +245,8 @@ bool cm_private_ok(const struct cm_private *p, uint32_t room);
 void cm_private_put(const struct cm_private *p, uint8_t *to);
 
 /* ---- listen.c ---- */
-struct cm_listener *listener_find(const struct cm *cm, uint64_t service_id, const struct gid *gid);
+/** @return the listener for a request with this private data, or NULL. @param av  How it came. */
+struct cm_listener *listener_find(const struct cm *cm, uint64_t service_id, const struct cm_av *av, const uint8_t *private_data, uint32_t len_bytes);
 /** @return a new connection in the pending list of @p l; NULL: a limit is reached (counted). */
 struct cm_conn *listener_admit(struct cm *cm, struct cm_listener *l, const struct cm_av *av);
 /** @return true if the service ID requires no IP header, or @p private_data begins with one. */

@@ -4,6 +4,15 @@
 
 static const struct gid no_gid;
 
+/** Loopback addresses are one and the same. */
+static const struct gid *
+loopback_gid(bool v4)
+{
+	static const struct gid ipv4 = { { [10] = 0xff, 0xff, 127, 0, 0, 1 } }, ipv6 = { { [15] = 1 } };
+
+	return v4 ? &ipv4 : &ipv6;
+}
+
 static struct cm_listener *
 listener_get(const struct cm *cm, uint64_t service_id, enum cm_listen_scope scope, const struct gid *gid)
 {
@@ -13,14 +22,28 @@ listener_get(const struct cm *cm, uint64_t service_id, enum cm_listen_scope scop
 	return n == NULL ? NULL : container_of(n, struct cm_listener, node);
 }
 
-struct cm_listener *
-listener_find(const struct cm *cm, uint64_t service_id, const struct gid *gid)
+/** @return true if the RDMA CM's header belongs to the service and has a loopback address as its destination. */
+static bool
+asks_for_loopback(uint64_t service_id, const uint8_t *private_data, uint32_t len_bytes)
 {
-	enum cm_listen_scope family = gid_is_v4(gid) ? CM_LISTEN_ANY_IPV4 : CM_LISTEN_ANY_IPV6;
-	struct cm_listener *l = listener_get(cm, service_id, CM_LISTEN_GID, gid);
+	enum cm_port_space ps = cm_service_port_space(service_id);
+	struct cm_ip_hdr h;
 
+	return (ps == CM_PS_TCP || ps == CM_PS_UDP) && cm_ip_hdr_get(private_data, len_bytes, &h) && gid_is_loopback(&h.dst);
+}
+
+struct cm_listener *
+listener_find(const struct cm *cm, uint64_t service_id, const struct cm_av *av, const uint8_t *private_data, uint32_t len_bytes)
+{
+	bool v4 = gid_is_v4(&av->local_gid);
+	struct cm_listener *l = NULL;
+
+	if (av->own && asks_for_loopback(service_id, private_data, len_bytes))
+		l = listener_get(cm, service_id, CM_LISTEN_GID, loopback_gid(v4));
 	if (l == NULL)
-		l = listener_get(cm, service_id, family, &no_gid);
+		l = listener_get(cm, service_id, CM_LISTEN_GID, &av->local_gid);
+	if (l == NULL)
+		l = listener_get(cm, service_id, v4 ? CM_LISTEN_ANY_IPV4 : CM_LISTEN_ANY_IPV6, &no_gid);
 	if (l == NULL)
 		l = listener_get(cm, service_id, CM_LISTEN_ANY, &no_gid);
 	return l;
@@ -84,6 +107,8 @@ cm_listen(struct cm *cm, const struct cm_listen_param *p)
 
 	if ((unsigned int)p->scope > CM_LISTEN_ANY)
 		return cm_null(EINVAL);
+	if (gid_is_loopback(gid))
+		gid = loopback_gid(gid_is_v4(gid));
 	if (listener_get(cm, p->service_id, p->scope, gid) != NULL)
 		return cm_null(EADDRINUSE);
 	if (cm->nb_listeners >= cm->cfg.max_listeners)

@@ -196,7 +196,7 @@ handle_req(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint64
 		request_event(c, NULL, av, m, ev);
 		return;
 	}
-	l = listener_find(cm, m->req.service_id, &av->local_gid);
+	l = listener_find(cm, m->req.service_id, av, m->req.private_data, CM_REQ_PRIVATE_BYTES);
 	if (l == NULL) {
 		CM_COUNT(cm, rej_no_listener);
 		refuse(cm, av, m, &rej, CM_REJ_INVALID_SERVICE_ID);

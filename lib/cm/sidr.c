@@ -121,7 +121,7 @@ handle_sidr_req(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, u
 		repeated_sidr_req(container_of(seen, struct cm_conn, by_request), now_ns);
 		return;
 	}
-	l = listener_find(cm, r->service_id, &av->local_gid);
+	l = listener_find(cm, r->service_id, av, r->private_data, CM_SIDR_REQ_PRIVATE_BYTES);
 	if (l == NULL || !request_ip_hdr_ok(r->service_id, r->private_data, CM_SIDR_REQ_PRIVATE_BYTES)) {
 		refuse(cm, av, m, l == NULL ? CM_SIDR_UNSUPPORTED : CM_SIDR_REJECT);
 		return;

@@ -230,6 +230,19 @@ class RdmaCm(CmTest):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn('RDMA_CM_EVENT_REJECTED, error 8', done.stdout)
 
+    def test_a_listener_on_loopback_is_there_for_its_own_host(self):
+        for address in '127.0.0.1', '::1':
+            side = self.server('rping', '-s', '-a', address)
+            try:
+                far = self.lab.run('h2', 'rping', '-c', '-C', '1', '-a', IPV4)
+                near = self.lab.run('h1', 'rping', '-c', '-v', '-C', '3', '-a', address)
+                side.wait(time.monotonic() + 10)
+            finally:
+                side.kill()
+            self.assertIn('RDMA_CM_EVENT_REJECTED, error 8', far.stdout)
+            self.assertEqual((near.returncode, side.status), (0, 0), near.stdout + side.report())
+            self.assertEqual(near.stdout.count('ping data: rdma-ping'), 3)
+
     def test_address_that_nobody_has(self):
         done = self.lab.run('h2', 'rping', '-c', '-C', '1', '-a', '198.18.0.77')
         self.assertNotEqual(done.returncode, 0)

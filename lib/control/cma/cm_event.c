@@ -9,15 +9,16 @@ static bool
 ip_hdr_take(struct cma_id *id, const struct cm_ip_hdr *h, const struct cm_av *av, uint64_t service_id)
 {
 	bool v4 = h->ip_version == 4;
+	bool src_ok = gid_equal(&h->src, &av->remote_gid) || (av->own && gid_is_loopback(&h->src));
+	bool dst_ok = gid_equal(&h->dst, &av->local_gid) || (av->own && gid_is_loopback(&h->dst));
 
 	/* With a mapped address in a header of version 6 an IPv4 peer could pass for an IPv6 one. */
-	if (gid_is_v4(&h->src) != v4 || gid_is_v4(&h->dst) != v4 || !gid_equal(&h->src, &av->remote_gid) ||
-	    !gid_equal(&h->dst, &av->local_gid))
+	if (gid_is_v4(&h->src) != v4 || gid_is_v4(&h->dst) != v4 || !src_ok || !dst_ok)
 		return false;
 	id->local = (struct ctl_cm_addr){ .family = h->ip_version, .port = cm_service_port(service_id) };
 	id->remote = (struct ctl_cm_addr){ .family = h->ip_version, .port = h->port };
-	memcpy(id->local.gid, &av->local_gid, 16);
-	memcpy(id->remote.gid, &av->remote_gid, 16);
+	memcpy(id->local.gid, &h->dst, 16);
+	memcpy(id->remote.gid, &h->src, 16);
 	return true;
 }
 
@@ -206,7 +207,7 @@ on_sidr_response(struct cma_id *id, const struct cm_sidr_rep *rep)
 		out.type = CTL_CM_EV_ESTABLISHED;
 		out.conn.qp_num = rep->qpn;
 		out.conn.qkey = rep->qkey;
-		cma_av(id, gid_at(id->remote.gid), &out.ah);
+		cma_av(id, cma_peer_gid(id), &out.ah);
 	}
 	put_private(&out, rep->private_data, CM_SIDR_REP_PRIVATE_BYTES);
 	cma_event_send(id, &out, NULL);

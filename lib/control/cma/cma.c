@@ -17,7 +17,7 @@ peer_agreed(struct control *c, const struct session *s, uint32_t qpn, const stru
 		if (t->cma == NULL || t->user != s->user)
 			continue;
 		for (uint32_t pos = 0; (id = handles_next(&t->tab[OBJ_CM_ID], &pos)) != NULL;) {
-			if (id->conn != NULL && id->remote_qpn == peer_qpn && gid_equal(gid_at(id->remote.gid), gid) &&
+			if (id->conn != NULL && id->remote_qpn == peer_qpn && gid_equal(cma_peer_gid(id), gid) &&
 			    (id->passive || id->qpn == qpn) && cm_conn_agreed(id->conn))
 				return true;
 		}

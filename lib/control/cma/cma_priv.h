@@ -71,7 +71,7 @@ struct cma_id {
 	enum cma_state state;
 	uint32_t ps;
 	uint8_t qp_type;      /**< enum uroce_qp_type */
-	struct ctl_cm_addr local, remote;
+	struct ctl_cm_addr local, remote; /**< as programs are told: packets go from cma_own_gid() to cma_peer_gid() */
 	struct net_port *port; /**< NULL: not bound, or bound to the wildcard address */
 	uint8_t sgid_index;
 	uint8_t mac[6];        /**< of the next hop to the peer; valid once resolved */
@@ -190,6 +190,11 @@ cma_is_ud(const struct cma_id *id)
 struct net_port *cma_port_of(struct control *c, const struct gid *gid, uint8_t *sgid_index);
 /** Fill in the address vector for packets from @p id to @p dgid. */
 void cma_av(const struct cma_id *id, const struct gid *dgid, struct uroce_ah_attr *av);
+
+/** @return the address from which packets of @p id go: its own one, or for a loopback address the port's. */
+const struct gid *cma_own_gid(const struct cma_id *id);
+/** @return the address to which they go. */
+const struct gid *cma_peer_gid(const struct cma_id *id);
 
 /* ---- bind.c ---- */
 /** @return true if @p a has a valid address family and is an address of it, or the wildcard. */

@@ -19,8 +19,8 @@ static void
 id_av(const struct cma_id *id, struct cm_av *av)
 {
 	*av = (struct cm_av){
-		.local_gid = *gid_at(id->local.gid),
-		.remote_gid = *gid_at(id->remote.gid),
+		.local_gid = *cma_own_gid(id),
+		.remote_gid = *cma_peer_gid(id),
 		.port = id->port->index,
 		.pkey = id->port->conf.pkeys[0],
 		.flow_label = id->flow_label,

@@ -134,6 +134,7 @@ loop_back(struct gsi *g, struct net_port *p, const struct cm_av *av, const uint8
 	m->av.remote_gid = av->local_gid;
 	memcpy(m->av.remote_mac, p->mac, sizeof(p->mac));
 	m->av.resolved = true;
+	m->av.own = true;
 	TAILQ_INSERT_TAIL(&g->loop, m, link);
 	g->nb_loop++;
 	g->counters.loop_mads++;

@@ -99,6 +99,27 @@ cma_id_move(struct cma_id *id, struct session *to)
 	return 0;
 }
 
+/** @return what @p a is on the wire. */
+static const struct gid *
+real_gid(const struct cma_id *id, const struct ctl_cm_addr *a)
+{
+	const struct gid *gid = cma_addr_loopback(a) && id->port != NULL ? net_gid(id->port, id->sgid_index) : NULL;
+
+	return gid != NULL ? gid : gid_at(a->gid);
+}
+
+const struct gid *
+cma_own_gid(const struct cma_id *id)
+{
+	return real_gid(id, &id->local);
+}
+
+const struct gid *
+cma_peer_gid(const struct cma_id *id)
+{
+	return real_gid(id, &id->remote);
+}
+
 void
 cma_id_info(const struct cma_id *id, struct ctl_cm_id_info *info)
 {
@@ -114,9 +135,9 @@ cma_id_info(const struct cma_id *id, struct ctl_cm_id_info *info)
 	};
 	if (id->port != NULL) {
 		info->path_mtu = (uint8_t)id->port->active_mtu;
-		memcpy(info->sgid, id->local.gid, 16);
+		memcpy(info->sgid, cma_own_gid(id), 16);
 	}
-	memcpy(info->dgid, id->remote.gid, 16);
+	memcpy(info->dgid, cma_peer_gid(id), 16);
 }
 
 int

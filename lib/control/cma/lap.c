@@ -29,7 +29,7 @@ static void
 answer(struct cma_id *id, enum cm_apr_status status)
 {
 	/* 12.8.2: an answer that refuses an address contains one that would be accepted. */
-	const struct cm_private gid = { id->local.gid, sizeof(struct gid) }, none = { 0 };
+	const struct cm_private gid = { cma_own_gid(id), sizeof(struct gid) }, none = { 0 };
 
 	cm_apr(id->conn, (uint8_t)status, status == CM_APR_INVALID_GID ? gid : none, none);
 }

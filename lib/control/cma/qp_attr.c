@@ -52,7 +52,7 @@ attr_rtr(const struct cma_id *id, struct ctl_cm_qp_attr_rsp *a)
 	if (cma_is_ud(id))
 		return;
 	a->mask |= UROCE_QP_AV | UROCE_QP_PATH_MTU | UROCE_QP_DEST_QPN | UROCE_QP_RQ_PSN;
-	cma_av(id, gid_at(id->remote.gid), &a->attr.ah);
+	cma_av(id, cma_peer_gid(id), &a->attr.ah);
 	a->attr.qp_access_flags = access_of(id);
 	a->attr.path_mtu = id->path_mtu;
 	a->attr.dest_qp_num = id->remote_qpn;

@@ -152,7 +152,7 @@ static int
 ask(struct cma_id *id, uint64_t now_ns)
 {
 	const struct session *s = id->session;
-	int rc = net_resolve(id->port, id->sgid_index, gid_at(id->remote.gid), now_ns, id->mac, on_resolved, id);
+	int rc = net_resolve(id->port, id->sgid_index, cma_peer_gid(id), now_ns, id->mac, on_resolved, id);
 
 	if (rc != EINPROGRESS || s->control->cma->nb_resolving < CMA_RESOLVING_CROWD ||
 	    s->cma->nb_resolving < CMA_RESOLVING_SHARE)
@@ -170,25 +170,29 @@ static int
 resolve_ends(struct cma_id *id, const struct ctl_cm_addr *dst, struct request *r)
 {
 	struct control *c = id->session->control;
-	struct ctl_cm_addr src;
+	struct ctl_cm_addr to = *dst, src = { .family = dst->family };
 	struct net_port *port = id->port;
 	uint8_t sgid_index = id->sgid_index;
+	bool loopback = cma_addr_loopback(dst);
+	int rc;
 
-	id->remote = *dst;
-	if ((gid_is_zero(gid_at(dst->gid)) || cma_addr_loopback(dst)) && !own_address(c, port, &id->remote))
+	if ((gid_is_zero(gid_at(dst->gid)) || loopback) && !own_address(c, port, &to))
 		return EHOSTUNREACH;
-	if (port == NULL && !choose_source(c, &id->remote, &port, &sgid_index))
+	/* A loopback address is told as such; packets go to the port's own. */
+	id->remote = loopback ? *dst : to;
+	if (port == NULL && !choose_source(c, &to, &port, &sgid_index))
 		return EHOSTUNREACH;
+	memcpy(src.gid, loopback && id->port == NULL ? dst->gid : net_gid(port, sgid_index)->raw, sizeof(src.gid));
 	if (id->state == CMA_IDLE) {
-		src = (struct ctl_cm_addr){ .family = dst->family };
-		memcpy(src.gid, net_gid(port, sgid_index), 16);
-		return cma_bind_id(id, &src, r);
-	}
-	if (id->local.family != dst->family)
+		rc = cma_bind_id(id, &src, r);
+		if (rc != 0)
+			return rc;
+	} else if (id->local.family != dst->family) {
 		return req_fail(r, EINVAL, "source and destination must be of one address family");
+	}
 	id->port = port;
 	id->sgid_index = sgid_index;
-	memcpy(id->local.gid, net_gid(port, sgid_index), 16);
+	memcpy(id->local.gid, src.gid, sizeof(src.gid));
 	return 0;
 }
 

@@ -88,6 +88,62 @@ ends_meet_over_ipv6(void **state)
 	conn_close(&t);
 }
 
+/* As with TCP, a listener on 127.0.0.1 is there for this host. One on an address of a port is there for 127.0.0.1, too, which programs take for "this host". */
+static void
+ends_meet_by_loopback(void **state)
+{
+	static const uint8_t loopback[16] = { [10] = 0xff, 0xff, 127, 0, 0, 1 }, other[16] = { [10] = 0xff, 0xff, 127, 1, 2, 3 }, loopback6[16] = { [15] = 1 };
+	static const struct {
+		const uint8_t *listen, *to;
+		bool meet;
+	} cases[] = {
+		{ loopback, loopback, true }, { loopback, other, true }, { other, loopback, true }, { loopback6, loopback6, true }, { own, loopback, true },
+		{ loopback, own, false }, { loopback6, loopback, false }, { loopback, loopback6, false },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct channel server, client;
+		struct ctl_cm_event ev;
+		uint32_t listener, c;
+
+		channel_open(&server);
+		channel_open(&client);
+		listener = channel_listener(&server, CTL_CM_PS_TCP, UROCE_QPT_RC, cases[i].listen);
+		c = channel_routed(&client, CTL_CM_PS_TCP, UROCE_QPT_RC, cases[i].to, CHANNEL_PORT);
+		assert_int_equal(channel_connect(&client, CTL_CM_CONNECT, c, channel_qpn(), "hello"), 0);
+		if (cases[i].meet) {
+			ev = channel_expect(&server, 0, CTL_CM_EV_CONNECT_REQUEST, 0);
+			assert_int_equal(ev.listener, listener);
+			/* Programs are told the address that they have asked for; their QPs use the port's. */
+			assert_memory_equal(ev.info.local.gid, cases[i].to, 16);
+			assert_memory_equal(ev.info.remote.gid, cases[i].to, 16);
+			assert_memory_equal(ev.info.sgid, ev.info.local.family == 4 ? own : own6, 16);
+			assert_memory_equal(ev.info.dgid, ev.info.sgid, 16);
+		} else {
+			channel_expect(&client, c, CTL_CM_EV_REJECTED, CM_REJ_INVALID_SERVICE_ID);
+			channel_quiet(&server);
+		}
+		channel_close(&client);
+		channel_close(&server);
+		assert_true(daemon_wait_empty());
+	}
+}
+
+static void
+ends_that_met_by_loopback_part(void **state)
+{
+	static const uint8_t loopback[16] = { [10] = 0xff, 0xff, 127, 0, 0, 1 };
+	struct conn t;
+
+	conn_open(&t, loopback);
+	assert_memory_equal(attr(&t.client, t.c, UROCE_QPS_RTR).attr.ah.dgid, own, 16);
+	assert_int_equal(peer_handle(t.client.sock, CTL_CM_DISCONNECT, t.c), 0);
+	channel_expect(&t.server, t.s, CTL_CM_EV_DISCONNECTED, 0);
+	assert_int_equal(peer_handle(t.server.sock, CTL_CM_DISCONNECT, t.s), 0);
+	channel_expect(&t.client, t.c, CTL_CM_EV_DISCONNECTED, 0);
+	conn_close(&t);
+}
+
 static void
 peer_of_a_program_that_dies_knows_at_once(void **state)
 {
@@ -580,6 +636,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ends_meet_and_part),
 		cmocka_unit_test(ends_meet_over_ipv6),
+		cmocka_unit_test(ends_meet_by_loopback),
+		cmocka_unit_test(ends_that_met_by_loopback_part),
 		cmocka_unit_test(peer_of_a_program_that_dies_knows_at_once),
 		cmocka_unit_test(listener_that_dies_rejects_who_waits),
 		cmocka_unit_test(rejection_brings_its_reason_and_data),
