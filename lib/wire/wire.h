@@ -50,6 +50,7 @@ enum {
 #define WIRE_ETHERTYPE_IPV4 0x0800
 #define WIRE_ETHERTYPE_IPV6 0x86dd
 #define WIRE_ETHERTYPE_VLAN 0x8100
+#define WIRE_VID 0x0fff /* the VLAN ID in a tag; 0: only the priority counts, the frame is in no VLAN */
 #define WIRE_ETHERTYPE_ARP 0x0806
 #define WIRE_QPN_GSI 1u
 #define WIRE_QPN_MULTICAST 0xffffffu

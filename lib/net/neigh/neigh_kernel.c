@@ -13,11 +13,11 @@
 #define KERNEL_US UINT64_C(1000)
 
 static int
-kernel_next_hop(struct net_port *p, const struct gid *sgid, const struct gid *dgid, struct gid *hop)
+kernel_next_hop(struct net_port *p, const struct net_addr *from, const struct gid *dgid, struct gid *hop)
 {
 	struct net_kernel *k = p->priv->kernel;
 
-	return k->ops->route(k, sgid, dgid, hop);
+	return k->ops->route(k, &from->gid, dgid, hop);
 }
 
 static int

@@ -35,6 +35,7 @@ struct neigh {
 	struct gid hop;  /**< the host or gateway that has this MAC address */
 	struct gid sgid; /**< the address that we ask from */
 	struct gid dgid; /**< shared ports: the destination */
+	uint16_t vlan;   /**< of @p hop and @p sgid */
 	uint8_t mac[6];
 	enum neigh_state state;
 	unsigned int tries;
@@ -53,8 +54,8 @@ enum {
 
 /** How a kind of port resolves neighbours. */
 struct neigh_ops {
-	/** @return 0 and the next hop from @p sgid to @p dgid, or EHOSTUNREACH. */
-	int (*next_hop)(struct net_port *p, const struct gid *sgid, const struct gid *dgid, struct gid *hop);
+	/** @return 0 and the next hop from @p from to @p dgid, or EHOSTUNREACH. */
+	int (*next_hop)(struct net_port *p, const struct net_addr *from, const struct gid *dgid, struct gid *hop);
 	/**
 	 * Start or continue a resolution: send a request, or check for an answer.
 	 * @return 0: n->mac is valid now; EINPROGRESS: call again at n->next_ns; otherwise the error with which the
@@ -77,8 +78,8 @@ struct neigh_table {
 struct neigh_table *neigh_table_create(const struct neigh_ops *ops);
 /** Free the table; every pending resolution ends with ECANCELED. */
 void neigh_table_destroy(struct neigh_table *t);
-/** @return the entry for @p hop or NULL. */
-struct neigh *neigh_find(struct neigh_table *t, const struct gid *hop);
+/** @return the entry for @p hop in VLAN @p vlan or NULL. */
+struct neigh *neigh_find(struct neigh_table *t, const struct gid *hop, uint16_t vlan);
 
 extern const struct neigh_ops neigh_own_ops, neigh_kernel_ops;
 
