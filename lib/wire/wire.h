@@ -537,6 +537,8 @@ struct wire_pkt {
 	uint16_t sport;
 	uint16_t vlan_tci;       /**< 0 if untagged */
 	uint16_t more;           /**< PSNs that it has after that of its BTH: 0, unless it goes by reference (transport/core/local_priv.h) */
+	bool inside; /**< it never left this daemon, so that its tag means nothing; false, unless the caller of
+			wire_parse() knows it */
 };
 
 /**
