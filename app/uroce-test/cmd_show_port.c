@@ -81,12 +81,16 @@ add_gids(const struct call *c, struct format *f, const struct host *h)
 	char text[GID_TEXT_BYTES];
 
 	for (unsigned int k = 0; k < UROCE_MAX_GIDS; k++) {
-		if (net_gid(h->stack->ports[h->port], k) == NULL)
+		const struct net_addr *a = net_addr(h->stack->ports[h->port], k);
+
+		if (a == NULL)
 			continue;
 		format_host_row(f, h);
 		format_number(f, "index", k);
 		format_text(f, "gid", "%s", gid_text(host_gid(h, k), text));
 		format_text(f, "type", "RoCE v2");
+		if (a->vlan != 0)
+			format_number(f, "vlan", a->vlan);
 	}
 }
 
@@ -123,6 +127,8 @@ add_neighs(const struct call *c, struct format *f, const struct host *h)
 
 		format_host_row(f, h);
 		format_text(f, "neighbour", "%s", gid_text(&e->hop, text));
+		if (e->vlan != 0)
+			format_number(f, "vlan", e->vlan);
 		format_mac(f, "mac", e->mac);
 		format_text(f, "state", "%s", e->state);
 		if (e->confirmed_ns != 0 && e->confirmed_ns <= now)
@@ -143,11 +149,15 @@ add_config(const struct call *c, struct format *f, const struct host *h)
 {
 	const struct uroced_config *u = &h->stack->conf;
 	const struct config_port *p = &u->ports[h->port];
-	char addresses[512] = "", gid[GID_TEXT_BYTES], impair[IMPAIR_TEXT_BYTES];
+	char addresses[1024] = "", vlan[8], gid[GID_TEXT_BYTES], impair[IMPAIR_TEXT_BYTES];
 
-	for (unsigned int i = 0; i < p->net.nb_addrs; i++)
-		snprintf(addresses + strlen(addresses), sizeof(addresses) - strlen(addresses), "%s%s/%u", i > 0 ? " " : "",
-			 gid_text(&p->net.addrs[i].gid, gid), p->net.addrs[i].prefix);
+	for (unsigned int i = 0; i < p->net.nb_addrs; i++) {
+		const struct net_addr *a = &p->net.addrs[i];
+
+		snprintf(vlan, sizeof(vlan), "@%u", a->vlan);
+		snprintf(addresses + strlen(addresses), sizeof(addresses) - strlen(addresses), "%s%s/%u%s",
+			 i > 0 ? " " : "", gid_text(&a->gid, gid), a->prefix, a->vlan != NET_VLAN_OF_PORT ? vlan : "");
+	}
 	format_host_row(f, h);
 	format_text(f, "file", "%s", h->stack->config_file != NULL ? h->stack->config_file : "(none)");
 	format_text(f, "idle", "%s", u->idle == ENGINE_IDLE_POLL ? "poll" : "adaptive");

@@ -8,16 +8,18 @@
 
 /** [net_taken_fn] Another port has it, so that the address would not say which of them is meant. */
 static bool
-is_taken(void *arg, const struct net_port *p, const struct gid *gid)
+is_taken(void *arg, const struct net_port *p, const struct net_addr *a)
 {
 	struct control *c = arg;
+	const struct gid *gid = &a->gid;
 	struct gid *told = &c->ports[p->index].taken;
 	char text[GID_TEXT_BYTES];
 
 	for (unsigned int i = 0; i < c->s.nb_ports; i++) {
 		const struct net_port *other = c->s.ports[i];
+		const struct net_addr *has = net_addr_find(other, gid);
 
-		if (other == p || other->conf.vlan_id != p->conf.vlan_id || !net_port_owns(other, gid))
+		if (other == p || has == NULL || has->vlan != a->vlan)
 			continue;
 		if (!gid_equal(told, gid))
 			CTL_LOG(WARNING, "%s: %s is an address of %s already, and no GID here: remove it from one of the interfaces, or configure `addresses`",

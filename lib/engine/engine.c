@@ -86,6 +86,7 @@ parts_create(struct engine *e)
 		.tell_later = true,
 		.event = on_event,
 		.failed = on_failed,
+		.takes = io_takes,
 		.mad = event_post_mad,
 		.handoff = c->nb_engines > 1 ? io_handoff : NULL,
 		.copy = copies_begin,

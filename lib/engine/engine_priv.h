@@ -223,6 +223,7 @@ uint32_t io_send(struct engine *e);
 /** [owner] Flush the TX vectors. @return number of packets that the ports accepted. */
 uint32_t io_tx(struct engine *e, uint64_t now_ns);
 /** [owner] The transport's transport_config.handoff. */
+bool io_takes(void *engine, uint16_t port, const struct gid *dgid, uint16_t vlan);
 void io_handoff(void *engine, unsigned int to, uint16_t port, struct rte_mbuf *m, bool trusted);
 /** [owner] Wake the engines that got packets in this turn. */
 void io_handoff_done(struct engine *e);

@@ -73,6 +73,14 @@ other_packets(struct engine *e, uint16_t port, struct rte_mbuf **pkts, uint16_t 
 	}
 }
 
+bool
+io_takes(void *engine, uint16_t port, const struct gid *dgid, uint16_t vlan)
+{
+	const struct engine *e = engine;
+
+	return net_port_takes(e->c.ports[port], dgid, vlan);
+}
+
 /** transport_rx() packet by packet: the counter that has changed tells why a packet was dropped. */
 static __rte_noinline uint16_t
 tap_rx(struct engine *e, uint16_t p, struct rte_mbuf **pkts, uint16_t n, enum engine_tap_way way, uint64_t now_ns)

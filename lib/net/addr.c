@@ -12,15 +12,28 @@
 enum { ADDR_TEXT_BYTES = 64 };
 
 /* ---- A port's addresses ---- */
-int
-net_gid_index(const struct net_port *p, const struct gid *gid)
+static int
+find(const struct net_gids *g, const struct gid *gid)
 {
-	const struct net_gids *g = atomic_load_explicit(&p->gids, memory_order_acquire);
-
 	for (unsigned int i = 0; i < UROCE_MAX_GIDS; i++)
 		if (gid_equal(&g->addr[i].gid, gid))
 			return gid_is_zero(gid) ? -1 : (int)i;
 	return -1;
+}
+
+int
+net_gid_index(const struct net_port *p, const struct gid *gid)
+{
+	return find(atomic_load_explicit(&p->gids, memory_order_acquire), gid);
+}
+
+const struct net_addr *
+net_addr_find(const struct net_port *p, const struct gid *gid)
+{
+	const struct net_gids *g = atomic_load_explicit(&p->gids, memory_order_acquire);
+	int at = find(g, gid);
+
+	return at >= 0 ? &g->addr[at] : NULL;
 }
 
 bool
@@ -30,16 +43,45 @@ net_port_owns(const struct net_port *p, const struct gid *gid)
 }
 
 int
-net_addr_on_link(const struct net_port *p, const struct gid *gid)
+net_addr_on_link(const struct net_port *p, uint16_t vlan, const struct gid *gid)
 {
 	const struct net_addr *a;
 
 	for (unsigned int i = 0; i < UROCE_MAX_GIDS; i++) {
 		a = net_addr(p, i);
-		if (a != NULL && gid_same_subnet(&a->gid, gid, a->prefix))
+		if (a != NULL && a->vlan == vlan && gid_same_subnet(&a->gid, gid, a->prefix))
 			return (int)i;
 	}
 	return -1;
+}
+
+static bool
+in_vlan(const struct net_gids *g, uint16_t vlan)
+{
+	for (unsigned int i = 0; i < UROCE_MAX_GIDS; i++)
+		if (g->addr[i].vlan == vlan && !gid_is_zero(&g->addr[i].gid))
+			return true;
+	return false;
+}
+
+bool
+net_port_in_vlan(const struct net_port *p, uint16_t vlan)
+{
+	return in_vlan(atomic_load_explicit(&p->gids, memory_order_acquire), vlan);
+}
+
+bool
+net_port_takes(const struct net_port *p, const struct gid *dgid, uint16_t vlan)
+{
+	const struct net_gids *g = atomic_load_explicit(&p->gids, memory_order_acquire);
+	int at;
+
+	if (p->shared)
+		return true;
+	if (!g->other_vlans)
+		return vlan == p->conf.vlan_id;
+	at = find(g, dgid);
+	return at >= 0 ? g->addr[at].vlan == vlan : in_vlan(g, vlan);
 }
 
 int
@@ -59,6 +101,7 @@ net_addr_set(struct net_port *p, unsigned int index, const struct net_addr *a)
 	if (old != NULL)
 		*g = *old;
 	g->addr[index] = a != NULL ? *a : (struct net_addr){ 0 };
+	g->addr[index].vlan = net_addr_vlan(&p->conf, &g->addr[index]);
 	net_gids_publish(p, g);
 	return 0;
 }
@@ -68,6 +111,9 @@ net_gids_publish(struct net_port *p, struct net_gids *g)
 {
 	struct net_gids *old = atomic_load_explicit(&p->gids, memory_order_relaxed);
 
+	g->other_vlans = false;
+	for (unsigned int i = 0; i < UROCE_MAX_GIDS; i++)
+		g->other_vlans |= !gid_is_zero(&g->addr[i].gid) && g->addr[i].vlan != p->conf.vlan_id;
 	atomic_store_explicit(&p->gids, g, memory_order_release);
 	if (old != NULL)
 		deferred_free(&p->priv->old_gids, &old->deferred);
@@ -80,20 +126,17 @@ net_gids_free(struct deferred *d)
 }
 
 /* ---- Parsing ---- */
+/** Parse a number that ends at @p end. @return EINVAL: it is none, or more than @p max. */
 static int
-parse_prefix(const char *text, unsigned int max, uint8_t *prefix)
+parse_number(const char *text, const char *end, unsigned int max, unsigned long *v)
 {
-	unsigned long v;
-	char *end;
+	char *stop;
 
 	if (!isdigit((unsigned char)text[0]))
 		return EINVAL;
 	errno = 0;
-	v = strtoul(text, &end, 10);
-	if (errno != 0 || *end != '\0' || v > max)
-		return EINVAL;
-	*prefix = (uint8_t)v;
-	return 0;
+	*v = strtoul(text, &stop, 10);
+	return errno != 0 || stop != end || *v > max ? EINVAL : 0;
 }
 
 static const char *
@@ -112,11 +155,13 @@ int
 net_addr_parse(const char *text, struct net_addr *a, char *err, size_t err_bytes)
 {
 	char host[ADDR_TEXT_BYTES];
-	const char *slash = strchr(text, '/');
+	const char *end = text + strlen(text), *at = strchr(text, '@');
+	const char *slash = memchr(text, '/', (size_t)((at != NULL ? at : end) - text));
 	const char *fault;
-	struct net_addr out = { 0 };
+	struct net_addr out = { .vlan = NET_VLAN_OF_PORT };
+	unsigned long prefix, vlan;
 	uint8_t ip[4];
-	size_t len = slash != NULL ? (size_t)(slash - text) : strlen(text);
+	size_t len = (size_t)((slash != NULL ? slash : at != NULL ? at : end) - text);
 	bool v4;
 
 	if (len == 0 || len >= sizeof(host)) {
@@ -143,10 +188,19 @@ net_addr_parse(const char *text, struct net_addr *a, char *err, size_t err_bytes
 			 v4 ? "/24" : "/64");
 		return EINVAL;
 	}
-	if (parse_prefix(slash + 1, v4 ? 32 : 128, &out.prefix) != 0) {
+	if (parse_number(slash + 1, at != NULL ? at : end, v4 ? 32 : 128, &prefix) != 0) {
 		snprintf(err, err_bytes, "address %s: prefix length must be 0 to %u", text, v4 ? 32 : 128);
 		return EINVAL;
 	}
+	out.prefix = (uint8_t)prefix;
+	if (at != NULL && parse_number(at + 1, end, NET_VLAN_MAX, &vlan) != 0) {
+		snprintf(err, err_bytes,
+			 "address %s: behind @ must be a VLAN ID, 1 to %u, or 0 for untagged, like %s/%u@5", text,
+			 NET_VLAN_MAX, host, out.prefix);
+		return EINVAL;
+	}
+	if (at != NULL)
+		out.vlan = (uint16_t)vlan;
 	fault = address_fault(&out.gid);
 	if (fault != NULL) {
 		snprintf(err, err_bytes, "address %s: %s", text, fault);
@@ -214,6 +268,7 @@ net_route_parse(const char *text, struct net_route *r, char *err, size_t err_byt
 	const char *slash = strchr(text, '/'), *via = strstr(text, by);
 	struct net_route out = { 0 };
 	char prefix[4] = "";
+	unsigned long bits;
 
 	if (slash == NULL || via == NULL || via < slash || (size_t)(via - slash) > sizeof(prefix) || route_address(text, (size_t)(slash - text), &out.net) != 0 ||
 	    route_address(via + strlen(by), strlen(via + strlen(by)), &out.router) != 0) {
@@ -221,10 +276,11 @@ net_route_parse(const char *text, struct net_route *r, char *err, size_t err_byt
 		return EINVAL;
 	}
 	memcpy(prefix, slash + 1, (size_t)(via - slash - 1));
-	if (parse_prefix(prefix, gid_is_v4(&out.net) ? 32 : 128, &out.prefix) != 0) {
+	if (parse_number(prefix, prefix + strlen(prefix), gid_is_v4(&out.net) ? 32 : 128, &bits) != 0) {
 		snprintf(err, err_bytes, "route %s: prefix length must be 0 to %u", text, gid_is_v4(&out.net) ? 32 : 128);
 		return EINVAL;
 	}
+	out.prefix = (uint8_t)bits;
 	if (has_host_bits(&out)) {
 		snprintf(err, err_bytes, "route %s: the network's address has bits behind its first %u; write the network, like 203.0.113.0/24", text, out.prefix);
 		return EINVAL;
@@ -241,17 +297,37 @@ net_route_parse(const char *text, struct net_route *r, char *err, size_t err_byt
 	return 0;
 }
 
+/** @return whether @p router is one of VLAN @p vlan. */
+static bool
+router_in_vlan(const struct net_port *p, uint16_t vlan, const struct gid *router)
+{
+	bool known = false;
+
+	for (unsigned int i = 0; i < UROCE_MAX_GIDS; i++) {
+		const struct net_addr *a = net_addr(p, i);
+
+		if (a == NULL || !gid_same_subnet(&a->gid, router, a->prefix))
+			continue;
+		if (a->vlan == vlan)
+			return true;
+		known = true;
+	}
+	return !known && vlan == p->conf.vlan_id;
+}
+
 bool
-net_router_for(const struct net_port_config *c, const struct gid *dgid, struct gid *router)
+net_router_for(const struct net_port *p, uint16_t vlan, const struct gid *dgid, struct gid *router)
 {
 	static const uint8_t none4[4];
+	const struct net_port_config *c = &p->conf;
 	const struct net_route *best = NULL;
 	bool v4 = gid_is_v4(dgid);
 
 	for (unsigned int i = 0; i < c->nb_routes; i++) {
 		const struct net_route *r = &c->routes[i];
 
-		if (gid_is_v4(&r->net) == v4 && gid_same_subnet(&r->net, dgid, r->prefix) && (best == NULL || r->prefix > best->prefix))
+		if (gid_is_v4(&r->net) == v4 && gid_same_subnet(&r->net, dgid, r->prefix) &&
+		    (best == NULL || r->prefix > best->prefix) && router_in_vlan(p, vlan, &r->router))
 			best = r;
 	}
 	if (best != NULL) {
@@ -261,5 +337,5 @@ net_router_for(const struct net_port_config *c, const struct gid *dgid, struct g
 	if (v4 ? memcmp(c->gateway4, none4, sizeof(none4)) == 0 : gid_is_zero(gid_at(c->gateway6)))
 		return false;
 	*router = v4 ? gid_from_v4(c->gateway4) : *gid_at(c->gateway6);
-	return true;
+	return router_in_vlan(p, vlan, router);
 }

@@ -20,6 +20,7 @@
 #ifndef UROCE_NET_H
 #define UROCE_NET_H
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,14 +42,18 @@ enum {
 	NET_NEIGH_MAX = 4096,         /**< neighbour entries per port */
 	NET_NEIGH_PENDING_MAX = 1024, /**< pending resolutions per port */
 	NET_GROUPS_MAX = UROCE_MAX_MCAST_GROUPS, /**< multicast groups joined per port */
+	NET_VLAN_MAX = 4094,          /**< the largest VLAN ID (IEEE 802.1Q, 9.6) */
+	NET_VLAN_OF_PORT = 0xffff,    /**< of a configured address: the VLAN of its port */
 };
 
-/** An address with its prefix. */
+/** An address with its prefix, and the VLAN that it is in. */
 struct net_addr {
 	struct gid gid; /**< zero: none */
 	uint8_t prefix; /**< of the address family: 0 to 32 or 0 to 128 */
 	bool deprecated; /**< not for new connections, as long as there is another one (RFC 4862, 5.5.4) */
+	uint16_t vlan;   /**< 1 to NET_VLAN_MAX, 0: untagged; in a configuration also NET_VLAN_OF_PORT */
 };
+static_assert(sizeof(struct net_addr) == 20, "without padding: arrays of addresses are compared by memcmp()");
 
 /**
  * The addresses of a port at one time, indexed as in the GID table. Index 0 is the link-local address: derived from the
@@ -57,6 +62,7 @@ struct net_addr {
  */
 struct net_gids {
 	struct net_addr addr[UROCE_MAX_GIDS];
+	bool other_vlans; /**< some address is in another VLAN than net_port_config.vlan_id */
 	struct deferred deferred;
 };
 
@@ -78,14 +84,15 @@ struct net_port_config {
 	uint8_t gateway4[4], gateway6[16]; /**< for hosts that no route is for; zero: none */
 	struct net_route routes[NET_MAX_ROUTES];
 	unsigned int nb_routes;
-	uint16_t vlan_id;                  /**< 1 to 4094, 0: untagged */
+	uint16_t vlan_id; /**< of GID 0 and of addresses that name no other: 1 to NET_VLAN_MAX, 0: untagged */
 	uint16_t mtu;                      /**< of IP packets, in bytes; 0: the ethdev's own MTU */
 	uint16_t pkeys[UROCE_MAX_PKEYS];   /**< 0: unused; [0] defaults to 0xffff */
 	uint16_t rx_desc, tx_desc;         /**< 0: default */
 };
 
 /**
- * Parse "198.18.0.1/24" or "fd00:18::1/64".
+ * Parse "198.18.0.1/24", "fd00:18::1/64" or, in a VLAN of its own, "198.18.5.1/24@5"; "@0" is untagged. Without "@" the
+ * VLAN is NET_VLAN_OF_PORT.
  * @return 0, or EINVAL with a message in @p err that says what was wrong and what would be right.
  */
 int net_addr_parse(const char *text, struct net_addr *a, char *err, size_t err_bytes);
@@ -103,11 +110,12 @@ int net_gateway_parse(const char *text, int family, uint8_t *ip, char *err, size
  */
 int net_route_parse(const char *text, struct net_route *r, char *err, size_t err_bytes);
 
-/**
- * Find the router for a host that isn't on the link: that of the route with the longest prefix, else the gateway.
- * @return false: there is none.
- */
-bool net_router_for(const struct net_port_config *c, const struct gid *dgid, struct gid *router);
+/** @return the VLAN of @p a, one of the addresses of @p c; 0: untagged. */
+static inline uint16_t
+net_addr_vlan(const struct net_port_config *c, const struct net_addr *a)
+{
+	return a->vlan == NET_VLAN_OF_PORT ? c->vlan_id : a->vlan;
+}
 
 struct net_port {
 	struct net_port_config conf;
@@ -176,18 +184,34 @@ net_gid(const struct net_port *p, unsigned int index)
 }
 /** [any] @return the index of @p gid, or -1 if it is not an address of the port. */
 int net_gid_index(const struct net_port *p, const struct gid *gid);
+/** [any] @return the address of the port that is @p gid, or NULL. */
+const struct net_addr *net_addr_find(const struct net_port *p, const struct gid *gid);
 /** [any] @return true if @p gid is one of this port's own addresses. */
 bool net_port_owns(const struct net_port *p, const struct gid *gid);
-/** [any] @return the index of the first address in whose subnet @p gid is, or -1. */
-int net_addr_on_link(const struct net_port *p, const struct gid *gid);
+/** [any] @return the index of the first address of VLAN @p vlan in whose subnet @p gid is, or -1. */
+int net_addr_on_link(const struct net_port *p, uint16_t vlan, const struct gid *gid);
+/** [any] @return true if @p vlan is that of one of this port's addresses. */
+bool net_port_in_vlan(const struct net_port *p, uint16_t vlan);
+/**
+ * [any] @return true if a packet to @p dgid that came in VLAN @p vlan is for this port: the address is in that VLAN,
+ * or, if it isn't the port's (a group's), any of them is. With a shared port always: the kernel has removed the tag.
+ */
+bool net_port_takes(const struct net_port *p, const struct gid *dgid, uint16_t vlan);
+/**
+ * Find the router for a host that isn't on the link: that of the route with the longest prefix, else the gateway.
+ * Routers of other VLANs than @p vlan don't count. A router is of the VLANs of the addresses in whose network it is;
+ * one that is in none of these networks is of the port's own VLAN.
+ * @return false: there is none.
+ */
+bool net_router_for(const struct net_port *p, uint16_t vlan, const struct gid *dgid, struct gid *router);
 /**
  * [control] Add or replace the address at @p index of the GID table, or remove it (@p a NULL). Engines see either all
  * old or all new addresses. The caller must update what else depends on the addresses (the NIC's filter, connections).
  * @return 0; EINVAL (@p index, or a multicast address); EEXIST (it has another index already); ENOMEM.
  */
 int net_addr_set(struct net_port *p, unsigned int index, const struct net_addr *a);
-/** [control] @return true if @p gid can't be an address of @p p, although the kernel's interface has it. */
-typedef bool (*net_taken_fn)(void *arg, const struct net_port *p, const struct gid *gid);
+/** [control] @return true if @p a can't be an address of @p p, although the kernel's interface has it. */
+typedef bool (*net_taken_fn)(void *arg, const struct net_port *p, const struct net_addr *a);
 /** [control] Ask @p taken about each address that the kernel has given, from now on; link-local ones are not asked about. */
 void net_port_set_taken(struct net_port *p, net_taken_fn taken, void *arg);
 /** What a change of a port's addresses has done; a bit per GID index. One that has another address now has both. */
@@ -205,8 +229,9 @@ int net_port_addrs_follow(struct net_port *p, uint32_t busy, struct net_gid_chan
  * [control] Configure other addresses; those that stay keep their indices.
  * @param busy  As for net_port_addrs_follow().
  * @param change  NULL: only find out whether that is possible.
- * @return 0; or an errno value with a message in @p err, and nothing was changed: EADDRNOTAVAIL (it is not an address of the kernel's
- * interface), ENOSPC (no free index), ENOMEM, or the kernel's.
+ * @return 0; or an errno value with a message in @p err, and nothing was changed: EADDRNOTAVAIL (it is not an address
+ * of the kernel's interface), EINVAL (the VLAN of an address can't be that), ENOSPC (no free index), ENOMEM, or the
+ * kernel's.
  */
 int net_port_addrs_configure(struct net_port *p, const struct net_addr *addrs, unsigned int nb, uint32_t busy, struct net_gid_change *change,
 			     char *err, size_t err_bytes);
@@ -309,6 +334,7 @@ struct net_learned {
 	uint16_t port;
 	uint8_t mac[6];
 	bool weak;             /**< NEIGH: it doesn't replace another MAC address that is known (RFC 4861, 7.2.5: no Override flag) */
+	uint16_t vlan;         /**< NEIGH: in which it is, 0: untagged */
 	struct gid gid;        /**< the neighbour; QUERY: the group, or the family's zero address for all groups */
 	bool ipv6, old;        /**< QUERY: it is MLD, not IGMP; its version is the older one (IGMPv2, MLDv1) */
 	uint32_t max_delay_ms; /**< QUERY: answer within this */
@@ -346,7 +372,7 @@ void net_port_set_sender(struct net_port *p, net_send_fn send, void *arg, struct
 
 /**
  * [control] Resolve the MAC address of the next hop to @p dgid from GID @p sgid_index: that of the host itself if it is
- * on link, else of the gateway. Multicast and own addresses need no packets.
+ * on link, else of the gateway, in that GID's VLAN. Multicast and own addresses need no packets.
  * @return 0: *@p mac is set and @p done is not called; EINPROGRESS: @p done will be called from net_port_poll() or
  * net_learn(); EINVAL (GID index unused, or address families differ), EHOSTUNREACH (no route), ENOBUFS (too many
  * pending resolutions).
@@ -358,6 +384,7 @@ void net_resolve_cancel(struct net_port *p, void *arg);
 /** What is known of a neighbour. */
 struct net_neigh {
 	struct gid hop; /**< the host or gateway that has the MAC address; IPv4 addresses are mapped */
+	uint16_t vlan;  /**< in which it is, 0: untagged */
 	uint8_t mac[6];  /**< zero: not known yet */
 	const char *state;      /**< "INCOMPLETE", "REACHABLE", "PROBE" */
 	uint64_t confirmed_ns;  /**< when it last answered; 0: never */
@@ -396,9 +423,9 @@ void net_neigh_remember(struct net_port *p, const struct gid *sgid, const struct
 /* ---- Multicast groups [control] ---- */
 /**
  * [control] Receive packets sent to @p mgid, an IPv6 or IPv4-mapped multicast address. Joins are counted: each needs a
- * net_group_leave(). On own ports the NIC's filter is opened and membership is reported to the network's routers and
- * switches (IGMPv3 and MLDv2, or the previous version where there are older routers); on shared ports the kernel does
- * that.
+ * net_group_leave(). On own ports the NIC's filter is opened and membership is reported to the routers and
+ * switches of each VLAN in which the port has an address (IGMPv3 and MLDv2, or the previous version where there are
+ * older routers); on shared ports the kernel does that.
  * @return 0; EINVAL (no multicast address), ENOSPC (NET_GROUPS_MAX), ENOMEM, on shared ports the kernel's error.
  */
 int net_group_join(struct net_port *p, const struct gid *mgid, uint64_t now_ns);

@@ -40,19 +40,21 @@ void
 net_path_addr(const struct net_port *p, unsigned int sgid_index, const struct uroce_ah_attr *av, const uint8_t mac[6],
 	      struct wire_addr *out)
 {
-	const struct gid *sgid = net_gid(p, sgid_index), *dgid = gid_at(av->dgid);
+	const struct net_addr *from = net_addr(p, sgid_index);
+	const struct gid *sgid, *dgid = gid_at(av->dgid);
 	uint32_t fl = av->flow_label & FLOW_LABEL_MASK;
 
-	UROCE_ASSERT(sgid != NULL);
+	UROCE_ASSERT(from != NULL);
+	sgid = &from->gid;
 	memset(out, 0, sizeof(*out));
 	memcpy(out->dmac, mac, sizeof(out->dmac));
 	memcpy(out->smac, p->mac, sizeof(out->smac));
 	out->ip_version = gid_is_v4(sgid) ? 4 : 6;
 	out->traffic_class = av->traffic_class;
 	out->ttl = hop_limit(av);
-	if (p->conf.vlan_id != 0) {
+	if (from->vlan != 0) {
 		out->vlan = true;
-		out->vlan_tci = (uint16_t)((av->sl & 7) << 13 | p->conf.vlan_id);
+		out->vlan_tci = (uint16_t)((av->sl & 7) << 13 | from->vlan);
 	}
 	if (fl != 0)
 		out->sport = wire_flow_label_to_sport(fl);

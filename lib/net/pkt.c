@@ -35,16 +35,16 @@ pkt_sum_pseudo6(const uint8_t *ip6, uint32_t len, uint8_t next_header)
 }
 
 unsigned int
-pkt_put_eth(uint8_t *p, const struct net_port *port, const uint8_t dmac[6], uint16_t ethertype)
+pkt_put_eth(uint8_t *p, const struct net_port *port, uint16_t vlan, const uint8_t dmac[6], uint16_t ethertype)
 {
 	memcpy(p, dmac, 6);
 	memcpy(p + 6, port->mac, 6);
-	if (port->conf.vlan_id == 0) {
+	if (vlan == 0) {
 		wire_put16(p + 12, ethertype);
 		return WIRE_ETH_BYTES;
 	}
 	wire_put16(p + 12, WIRE_ETHERTYPE_VLAN);
-	wire_put16(p + 14, port->conf.vlan_id);
+	wire_put16(p + 14, vlan);
 	wire_put16(p + 16, ethertype);
 	return NET_ETH_VLAN_BYTES;
 }
@@ -107,7 +107,7 @@ pkt_solicited_node(const struct gid *gid)
 }
 
 unsigned int
-pkt_build_solicit(const struct net_port *port, const struct gid *sgid, const struct gid *target,
+pkt_build_solicit(const struct net_port *port, const struct gid *sgid, uint16_t vlan, const struct gid *target,
 		  uint8_t frame[NET_SOLICIT_MAX_BYTES])
 {
 	static const uint8_t broadcast[6] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
@@ -116,12 +116,12 @@ pkt_build_solicit(const struct net_port *port, const struct gid *sgid, const str
 	unsigned int n;
 
 	if (gid_is_v4(target)) {
-		n = pkt_put_eth(frame, port, broadcast, WIRE_ETHERTYPE_ARP);
+		n = pkt_put_eth(frame, port, vlan, broadcast, WIRE_ETHERTYPE_ARP);
 		pkt_put_arp(frame + n, ARP_REQUEST, port->mac, gid_ip(sgid), NULL, gid_ip(target));
 		return n + ARP_BYTES;
 	}
 	group = pkt_solicited_node(target);
 	net_multicast_mac(&group, dmac);
-	n = pkt_put_eth(frame, port, dmac, WIRE_ETHERTYPE_IPV6);
+	n = pkt_put_eth(frame, port, vlan, dmac, WIRE_ETHERTYPE_IPV6);
 	return n + pkt_put_nd(frame + n, ICMP6_NS, 0, sgid, &group, target, port->mac);
 }

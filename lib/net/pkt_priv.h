@@ -44,8 +44,9 @@ uint32_t pkt_sum(const void *data, size_t len, uint32_t sum);
 uint16_t pkt_sum_finish(uint32_t sum);
 /** Sum of the IPv6 pseudo-header (RFC 8200, 8.1). @p ip6 is the IP header. */
 uint32_t pkt_sum_pseudo6(const uint8_t *ip6, uint32_t len, uint8_t next_header);
-/** Write the Ethernet header, with the port's VLAN tag if it has one. @return its size in bytes. */
-unsigned int pkt_put_eth(uint8_t *p, const struct net_port *port, const uint8_t dmac[6], uint16_t ethertype);
+/** Write the Ethernet header. @param vlan  Of the tag; 0: it has none. @return its size in bytes. */
+unsigned int pkt_put_eth(uint8_t *p, const struct net_port *port, uint16_t vlan, const uint8_t dmac[6],
+			 uint16_t ethertype);
 /** Write an ARP packet. @p tmac NULL: zero. */
 void pkt_put_arp(uint8_t *p, uint16_t op, const uint8_t smac[6], const uint8_t sip[4], const uint8_t *tmac,
 		 const uint8_t tip[4]);
@@ -55,10 +56,10 @@ unsigned int pkt_put_nd(uint8_t *p, uint8_t type, uint32_t flags, const struct g
 /** @return the solicited-node multicast address of @p gid (RFC 4291, 2.7.1). */
 struct gid pkt_solicited_node(const struct gid *gid);
 /**
- * Build the request for the MAC address of @p target: ARP or NS, from GID @p sgid.
+ * Build the request for the MAC address of @p target: ARP or NS, from GID @p sgid, which is in VLAN @p vlan.
  * @return size of @p frame in bytes.
  */
-unsigned int pkt_build_solicit(const struct net_port *port, const struct gid *sgid, const struct gid *target,
-			       uint8_t frame[NET_SOLICIT_MAX_BYTES]);
+unsigned int pkt_build_solicit(const struct net_port *port, const struct gid *sgid, uint16_t vlan,
+			       const struct gid *target, uint8_t frame[NET_SOLICIT_MAX_BYTES]);
 
 #endif /* UROCE_PKT_PRIV_H */

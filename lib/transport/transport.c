@@ -69,7 +69,7 @@ rx_cnp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt
 {
 	tp->counters.rx_cnp++;
 	if (!qp_sends(qp) || !pkey_match(p->bth.pkey, qp->path.pkey) || port != qp->path.port || qp->service == WIRE_UD ||
-	    !qp_address_match(qp, p)) {
+	    !qp_path_match(tp, qp, p)) {
 		tp->counters.rp_cnp_ignored++;
 		return;
 	}
@@ -86,7 +86,7 @@ rx_sack(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pk
 	}
 	if (unlikely(qp->path.mig != TP_MIG_MIGRATED) && port == qp->path.port && !migration_rx(tp, qp, p))
 		return;
-	if (!pkey_match(p->bth.pkey, qp->path.pkey) || port != qp->path.port || !qp_address_match(qp, p)) {
+	if (!pkey_match(p->bth.pkey, qp->path.pkey) || port != qp->path.port || !qp_path_match(tp, qp, p)) {
 		tp->counters.rx_sack_ignored++;
 		return;
 	}
@@ -155,6 +155,10 @@ rx_execute(struct transport *tp, struct qp *qp, uint16_t port, const struct wire
 	}
 	if (unlikely(port != qp->path.port || (qp->service != WIRE_UD && !qp_address_match(qp, p)))) {
 		tp->counters.rx_bad_address++;
+		return;
+	}
+	if (unlikely(!(qp->service != WIRE_UD ? vlan_match_at(tp, port, qp->path.vlan, p) : vlan_match(tp, port, p)))) {
+		tp->counters.rx_bad_vlan++;
 		return;
 	}
 	if (unlikely(p->ecn == CC_TCLASS_CE))
@@ -370,9 +374,13 @@ struct rx_slot {
 void
 rx_no_qp(struct transport *tp, uint16_t port, const struct wire_pkt *p)
 {
-	if (p->bth.dqpn == WIRE_QPN_GSI && tp->c.mad != NULL) {
+	bool gsi = p->bth.dqpn == WIRE_QPN_GSI && tp->c.mad != NULL, group = p->bth.dqpn == WIRE_QPN_MULTICAST;
+
+	if ((gsi || group) && !vlan_match(tp, port, p)) {
+		tp->counters.rx_bad_vlan++;
+	} else if (gsi) {
 		gsi_rx(tp, port, p);
-	} else if (p->bth.dqpn == WIRE_QPN_MULTICAST) {
+	} else if (group) {
 		mcast_rx(tp, port, p, to_qp);
 	} else if (p->op->flags & WIRE_F_CNP) {
 		tp->counters.rx_cnp++;
@@ -407,6 +415,7 @@ rx_parse(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted, 
 		(*verdict_counter(&tp->counters, v))++;
 		return true;
 	}
+	s->p.inside = trusted;
 	s->qp = qp_table_get(tp->c.sh.qps, s->p.bth.dqpn);
 	if (peek && (s->qp == NULL || qp_transport(s->qp) == tp) && !wire_icrc_ok(&s->p)) {
 		tp->counters.rx_icrc_encapsulated++;

@@ -145,7 +145,7 @@ uint32_t qp_events(const struct transport *tp, uint32_t qpn, struct qp_event *ou
 	X(rx_packets) X(rx_bytes) X(tx_packets) X(tx_bytes) \
 	X(rx_not_roce) X(rx_truncated) X(rx_bad_ip) X(rx_bad_udp_sum) X(rx_bad_opcode) X(rx_bad_tver) X(rx_bad_length) \
 	X(rx_icrc_encapsulated) X(rx_multi_segment) \
-	X(rx_unknown_qp) X(rx_wrong_service) X(rx_wrong_state) X(rx_bad_pkey) X(rx_bad_qkey) X(rx_bad_address) X(rx_bad_migreq) \
+	X(rx_unknown_qp) X(rx_wrong_service) X(rx_wrong_state) X(rx_bad_pkey) X(rx_bad_qkey) X(rx_bad_address) X(rx_bad_vlan) X(rx_bad_migreq) \
 	X(rx_ud_no_wqe) X(rx_uc_no_wqe) X(srq_no_sges) X(read_no_places) X(rx_uc_gap) X(rx_uc_rest) X(rx_ud_length) \
 	X(rx_ghost_ack) X(rx_bad_response) X(rx_response_ignored) X(rx_duplicate_dropped) X(rx_nak_ignored) X(rx_nak_repeated) \
 	X(rx_mads) X(rx_mad_length) X(rx_mcast) X(rx_mcast_no_group) X(mcast_loop_dropped) \
@@ -314,6 +314,11 @@ struct transport_config {
 	void (*event)(void *arg, const struct tp_event *ev);
 	/** Called on the engine's thread when a QP has gone to ERR or SQE; qp_look() tells why. May be NULL. */
 	void (*failed)(void *arg, const struct qp *qp);
+	/**
+	 * Called on the engine's thread for each datagram from outside, and for packets of connections whose tag isn't the one that they are sent with.
+	 * @return whether a packet to @p dgid, an address or a group, is for the port if it came in VLAN @p vlan, 0: untagged. NULL: all are.
+	 */
+	bool (*takes)(void *arg, uint16_t port, const struct gid *dgid, uint16_t vlan);
 	/** Called on the engine's thread for each MAD for QP 1; NULL: there is no QP 1. */
 	void (*mad)(void *arg, const struct tp_mad *mad);
 	/**

@@ -94,6 +94,7 @@ parse_ether(struct cursor *c, struct wire_pkt *p)
 	skip(c, WIRE_ETH_BYTES);
 	p->vlan_tci = 0;
 	p->more = 0;
+	p->inside = false;
 	if (type == WIRE_ETHERTYPE_VLAN) {
 		if (c->left < WIRE_VLAN_BYTES)
 			return WIRE_TRUNCATED;

@@ -50,6 +50,7 @@ enum {
 #define WIRE_ETHERTYPE_IPV4 0x0800
 #define WIRE_ETHERTYPE_IPV6 0x86dd
 #define WIRE_ETHERTYPE_VLAN 0x8100
+#define WIRE_VID 0x0fff /* the VLAN ID in a tag; 0: only the priority counts, the frame is in no VLAN */
 #define WIRE_ETHERTYPE_ARP 0x0806
 #define WIRE_QPN_GSI 1u
 #define WIRE_QPN_MULTICAST 0xffffffu
@@ -543,6 +544,8 @@ struct wire_pkt {
 	uint16_t sport;
 	uint16_t vlan_tci;       /**< 0 if untagged */
 	uint16_t more;           /**< PSNs that it has after that of its BTH: 0, unless it goes by reference (transport/core/local_priv.h) */
+	bool inside; /**< it never left this daemon, so that its tag means nothing; false, unless the caller of
+			wire_parse() knows it */
 };
 
 /**

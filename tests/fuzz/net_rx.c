@@ -58,9 +58,9 @@ port_begin(struct port *t)
 	t->now = UINT64_C(1000) * 1000 * NS_PER_MS;
 	memcpy(t->p.mac, our_mac, sizeof(t->p.mac));
 	memcpy(t->p.conf.gateway4, gateway, sizeof(gateway));
-	t->gids.addr[0] = (struct net_addr){ gid_link_local(our_mac), PREFIX_V6 };
-	t->gids.addr[1] = (struct net_addr){ gid_from_v4(our_ip), PREFIX_V4 };
-	t->gids.addr[2] = (struct net_addr){ our_ip6, PREFIX_V6 };
+	t->gids.addr[0] = (struct net_addr){ .gid = gid_link_local(our_mac), .prefix = PREFIX_V6 };
+	t->gids.addr[1] = (struct net_addr){ .gid = gid_from_v4(our_ip), .prefix = PREFIX_V4 };
+	t->gids.addr[2] = (struct net_addr){ .gid = our_ip6, .prefix = PREFIX_V6 };
 	t->p.gids = &t->gids;
 	t->priv.neigh = neigh_table_create(&neigh_own_ops);
 	FUZZ_CHECK(t->priv.neigh != NULL);
@@ -211,7 +211,7 @@ run(struct port *t, enum op op, struct fuzz_in *body)
 	case OP_ADDRESS:
 		g = address(body);
 		net_port_owns(&t->p, &g);
-		net_addr_on_link(&t->p, &g);
+		net_addr_on_link(&t->p, 0, &g);
 		break;
 	default:
 		break;

@@ -115,6 +115,18 @@ class Lab(unittest.TestCase):
     def counter(self, host, name):
         return ask(self.lab.data, self.lab.hosts[host], '/uroce/engine,0')['transport'][name]
 
+    def writer(self, index, *options):
+        program = ['ib_write_bw', '-d', pairs.DEVICE, '-x', str(index), '-D', '60', '-u', '16', *options]
+        server = pairs.start_server(self.lab, program)
+        client = pairs.start_client(self.lab, program)
+        for side in (server, client):
+            self.addCleanup(side.kill)
+        end = time.monotonic() + SECONDS
+        while ask(self.lab.data, self.lab.hosts['h2'], '/uroce/qp,state=RTS')['all'] != 1:
+            self.assertLess(time.monotonic(), end, server.report() + client.report() + str(ask(self.lab.data, self.lab.hosts['h2'], '/uroce/qp')))
+            time.sleep(0.02)
+        time.sleep(0.2)
+        return server, client
 
     def gid_0_carries_data(self):
         """The link-local address, which programs that don't look take."""
@@ -182,19 +194,6 @@ class Addresses(Lab):
         self.wait(self.gids_are, self.before)
         self.wait(self.says, watch, 'IBV_EVENT_GID_CHANGE', 2)
         self.assertEqual(watch.text().count('IBV_EVENT_GID_CHANGE'), 2)
-
-    def writer(self, index):
-        program = ['ib_write_bw', '-d', pairs.DEVICE, '-x', str(index), '-D', '60', '-u', '16']
-        server = pairs.start_server(self.lab, program)
-        client = pairs.start_client(self.lab, program)
-        for side in (server, client):
-            self.addCleanup(side.kill)
-        end = time.monotonic() + SECONDS
-        while ask(self.lab.data, self.lab.hosts['h2'], '/uroce/qp,state=RTS')['all'] != 1:
-            self.assertLess(time.monotonic(), end, server.report() + client.report() + str(ask(self.lab.data, self.lab.hosts['h2'], '/uroce/qp')))
-            time.sleep(0.02)
-        time.sleep(0.2)
-        return server, client
 
     def test_a_connection_over_an_address_that_goes(self):
         self.addr('add', '198.18.7.1/24')
@@ -334,6 +333,96 @@ class Configured(Lab):
                                 ('224.0.0.1/24', "multicast address can't be a port's own")):
             self.assertIn(says, self.reload('h1', addresses))
             self.assertEqual(self.gids('h1'), self.before)
+
+
+class Vlans(Lab):
+    """Addresses that name their VLANs, on ports of uroced's own."""
+
+    options = ('--wire', 'memif')
+    OTHER_PORT = pairs.TCP_PORT + 1     # of a second pair of programs
+
+    def setUp(self):
+        self.more = {'h1': '198.18.5.1/24@5 fd00:5::1/64@5 198.18.6.1/24@6', 'h2': '198.18.5.2/24@5 fd00:5::2/64@5 198.18.6.2/24@7'}
+        for host in ('h1', 'h2'):
+            self.assertEqual(self.reload(host, self.addresses(host, self.more[host])), '')
+            self.assertEqual(len(self.gids(host)), 6)
+
+    def addresses(self, host, more):
+        index = self.lab.hosts[host]['index']
+        return f'198.18.0.{index}/24 fd00:18::{index:x}/64 {more}'
+
+    def both(self, program, index, port):
+        program = [*program, '-d', pairs.DEVICE, '-n', '100', '-x', str(index)]
+        server = pairs.start_server(self.lab, program, port)
+        client = pairs.start_client(self.lab, program, port)
+        for side in (server, client):
+            self.addCleanup(side.kill)
+            side.wait(time.monotonic() + SECONDS)
+            self.assertEqual(side.status, 0, side.report() + self.lab.logs())
+
+    def rping(self, address):
+        server = pairs.Side(self.lab, 'h1', ['rping', '-s', '-C', '5', '-a', address])
+        self.addCleanup(server.kill)
+        self.wait(lambda: ask(self.lab.data, self.lab.hosts['h1'], '/uroce/cm')['listeners'] > 0)
+        client = pairs.Side(self.lab, 'h2', ['rping', '-c', '-v', '-C', '5', '-a', address])
+        self.addCleanup(client.kill)
+        client.wait(time.monotonic() + SECONDS)
+        server.kill()
+        return client
+
+    @staticmethod
+    def captured(path):
+        """{(VLAN, source address): destination QPNs} of the RoCE frames over IPv4, 0: untagged"""
+        found = {}
+        with open(path, 'rb') as f:
+            data = f.read()
+        at = 0
+        while at < len(data):
+            kind, length = struct.unpack_from('=II', data, at)
+            if kind == 6:               # enhanced packet block
+                size, = struct.unpack_from('=I', data, at + 20)
+                frame = data[at + 28:at + 28 + size]
+                tagged = frame[12:14] == b'\x81\x00'
+                vlan = struct.unpack_from('!H', frame, 14)[0] & 0xfff if tagged else 0
+                ip = frame[18 if tagged else 14:]
+                if ip[0] == 0x45 and ip[9] == 17:
+                    found.setdefault((vlan, socket.inet_ntoa(ip[12:16])), set()).add(int.from_bytes(ip[33:36], 'big'))
+            at += length
+        return found
+
+    def test_each_address_has_its_vlan(self):
+        self.assertIn('198.18.5.1/24@5', ask(self.lab.data, self.lab.hosts['h1'], '/uroce/port,uroce0')['addresses'])
+        index = self.index_of('198.18.5.1')
+        self.assertEqual(self.index_of('198.18.5.2', 'h2'), index)
+        path = os.path.join(self.lab.data['dir'], 'vlans.pcapng')
+        untagged = self.writer(self.index_of('198.18.0.1'), '--rate_limit', '10', '--rate_units', 'M')
+        ask(self.lab.data, self.lab.hosts['h2'], f'/uroce/capture,start,{path},snap=100')
+        self.both(['ib_write_bw'], index, self.OTHER_PORT)
+        self.both(['ib_send_lat', '-c', 'UD'], index, self.OTHER_PORT)
+        self.both(['ib_send_lat'], self.index_of('fd00:5::1'), self.OTHER_PORT)
+        client = self.rping('198.18.5.1')
+        self.assertEqual(client.text().count('ping data: rdma-ping'), 5, client.report() + self.lab.logs())
+        ask(self.lab.data, self.lab.hosts['h2'], '/uroce/capture,stop')
+        for side in untagged:
+            self.assertIsNone(side.status, side.report() + self.lab.logs())
+        found = self.captured(path)
+        self.assertEqual(set(found), {(0, '198.18.0.1'), (0, '198.18.0.2'), (5, '198.18.5.1'), (5, '198.18.5.2')})
+        for host in ('1', '2'):         # of rdma_cm, too
+            self.assertIn(1, found[5, f'198.18.5.{host}'])
+        for host in ('h1', 'h2'):
+            self.assertEqual(self.counter(host, 'rx_bad_vlan'), 0)
+
+    def test_what_is_in_different_vlans_is_apart(self):
+        index = self.index_of('198.18.6.1')
+        self.assertEqual(self.index_of('198.18.6.2', 'h2'), index)
+        client = self.rping('198.18.6.1')
+        self.assertNotEqual(client.status, 0, client.report())
+        self.assertIn('RDMA_CM_EVENT_ADDR_ERROR', client.text())
+        error = self.reload('h1', self.addresses('h1', self.more['h1'].replace('@6', '@7')))
+        self.assertIn('[port uroce0] addresses: 198.18.6.1 is in VLAN 6; to have it in VLAN 7, remove it, reload, add it and reload again', error)
+        self.assertEqual(self.reload('h1', self.addresses('h1', '')), '')
+        self.assertEqual(self.reload('h1', self.addresses('h1', self.more['h1'].replace('@6', '@7'))), '')
+        self.both(['ib_send_lat'], index, pairs.TCP_PORT)
 
 
 if __name__ == '__main__':

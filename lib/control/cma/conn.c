@@ -18,6 +18,8 @@ ack_timeout_of(const struct cma_id *id)
 static void
 id_av(const struct cma_id *id, struct cm_av *av)
 {
+	const struct net_addr *own = net_addr_find(id->port, cma_own_gid(id));
+
 	*av = (struct cm_av){
 		.local_gid = *cma_own_gid(id),
 		.remote_gid = *cma_peer_gid(id),
@@ -29,8 +31,8 @@ id_av(const struct cma_id *id, struct cm_av *av)
 		.resolved = true,
 	};
 	memcpy(av->remote_mac, id->mac, 6);
-	if (id->port->conf.vlan_id != 0)
-		av->vlan_tci = (uint16_t)((id->tos >> 5) << 13 | id->port->conf.vlan_id);
+	if (own != NULL && own->vlan != 0)
+		av->vlan_tci = (uint16_t)((id->tos >> 5) << 13 | own->vlan);
 }
 
 /** Build the RDMA CM's header, which precedes the program's private data. */

@@ -7,12 +7,12 @@
 #include "control/cma/cma_priv.h"
 
 static bool
-has_router(const struct net_port *p, const struct gid *to)
+has_router(const struct net_port *p, uint16_t vlan, const struct gid *to)
 {
 	struct gid router;
 
 	/* A port that shares its interface with the kernel uses the kernel's routes. */
-	return p->shared || net_router_for(&p->conf, to, &router);
+	return p->shared || net_router_for(p, vlan, to, &router);
 }
 
 /**
@@ -32,7 +32,8 @@ source_on(const struct net_port *p, const struct ctl_cm_addr *dst, bool router)
 	for (int i = 1; i < UROCE_MAX_GIDS; i++) {
 		const struct net_addr *a = net_addr(p, (unsigned int)i);
 
-		if (a == NULL || gid_is_v4(&a->gid) != v4 || !(router ? has_router(p, to) : gid_same_subnet(&a->gid, to, a->prefix)))
+		if (a == NULL || gid_is_v4(&a->gid) != v4 ||
+		    !(router ? has_router(p, a->vlan, to) : gid_same_subnet(&a->gid, to, a->prefix)))
 			continue;
 		if (!a->deprecated)
 			return i;

@@ -290,18 +290,18 @@ overlap(const struct net_addr *a, const struct net_addr *b)
 	       gid_same_subnet(&a->gid, &b->gid, RTE_MIN(a->prefix, b->prefix));
 }
 
-/** Check that two ports of one VLAN don't have the same address, or addresses of the same network. */
+/** Check that two ports don't have the same address, or addresses of the same network, in one VLAN. */
 static int
 check_addresses(const struct net_port_config *a, const struct net_port_config *b, const char *where, char *err)
 {
 	char text[GID_TEXT_BYTES], other[GID_TEXT_BYTES];
 
-	if (a->vlan_id != b->vlan_id)
-		return 0;
 	for (unsigned int i = 0; i < a->nb_addrs; i++) {
 		for (unsigned int j = 0; j < b->nb_addrs; j++) {
 			const struct net_addr *x = &a->addrs[i], *y = &b->addrs[j];
 
+			if (net_addr_vlan(a, x) != net_addr_vlan(b, y))
+				continue;
 			if (gid_equal(&x->gid, &y->gid))
 				return config_fail(err, EINVAL,
 						   "%s: [port %s] and [port %s] have the same address %s; give each its own, or put them into "

@@ -172,7 +172,8 @@ config_parse_addresses(const struct config_key *k, const char *value, void *dst,
 			return EINVAL;
 		for (unsigned int i = 0; i < p->nb_addrs; i++) {
 			if (gid_equal(&p->addrs[i].gid, &p->addrs[p->nb_addrs].gid))
-				return want(err, err_bytes, "%s is given twice: give each address once", word);
+				return want(err, err_bytes,
+					    "%s is given twice: give each address once, whatever its VLAN", word);
 		}
 		p->nb_addrs++;
 	}

@@ -77,7 +77,7 @@ static void
 add_addresses(const struct net_port *p, struct rte_tel_data *d)
 {
 	struct rte_tel_data *a = tel_array(d, "addresses", RTE_TEL_STRING_VAL);
-	char text[INET6_ADDRSTRLEN], line[INET6_ADDRSTRLEN + 8];
+	char text[INET6_ADDRSTRLEN], vlan[8], line[INET6_ADDRSTRLEN + 16];
 
 	for (unsigned int i = 0; a != NULL && i < UROCE_MAX_GIDS; i++) {
 		const struct net_addr *n = net_addr(p, i);
@@ -86,7 +86,8 @@ add_addresses(const struct net_port *p, struct rte_tel_data *d)
 		if (n == NULL)
 			continue;
 		inet_ntop(v4 ? AF_INET : AF_INET6, n->gid.raw + (v4 ? 12 : 0), text, sizeof(text));
-		snprintf(line, sizeof(line), "%s/%u", text, n->prefix);
+		snprintf(vlan, sizeof(vlan), "@%u", n->vlan);
+		snprintf(line, sizeof(line), "%s/%u%s", text, n->prefix, n->vlan != 0 ? vlan : "");
 		rte_tel_data_add_array_string(a, line);
 	}
 }

@@ -128,9 +128,9 @@ is_reported(const struct gid *mgid)
 	return scope != SCOPE_RESERVED && scope != SCOPE_INTERFACE && !gid_equal(mgid, &all_hosts6);
 }
 
-/** Send a report. If that fails it counts as lost: each report is sent twice, and routers query again. */
+/** Send a report into a VLAN. If that fails it counts as lost: each report is sent twice, and routers query again. */
 static void
-report(struct net_port *p, const struct group *g, enum group_record record, uint64_t now_ns)
+report_in(struct net_port *p, uint16_t vlan, const struct group *g, enum group_record record, uint64_t now_ns)
 {
 	struct net_priv *priv = p->priv;
 	bool old = now_ns < priv->groups.old_until_ns[!gid_is_v4(&g->mgid)];
@@ -146,10 +146,28 @@ report(struct net_port *p, const struct group *g, enum group_record record, uint
 		rte_pktmbuf_free(m);
 		return;
 	}
-	bytes = group_build(p, &g->mgid, record, old, rte_pktmbuf_mtod(m, uint8_t *));
+	bytes = group_build(p, vlan, &g->mgid, record, old, rte_pktmbuf_mtod(m, uint8_t *));
 	m->data_len = (uint16_t)bytes;
 	m->pkt_len = bytes;
 	priv->send(priv->send_arg, p, m);
+}
+
+/**
+ * Send a report into each VLAN in which the port has an address, whichever of them the query came from: a QP that is
+ * attached receives from all.
+ */
+static void
+report(struct net_port *p, const struct group *g, enum group_record record, uint64_t now_ns)
+{
+	for (unsigned int i = 0; i < UROCE_MAX_GIDS; i++) {
+		const struct net_addr *a = net_addr(p, i);
+		bool first = a != NULL;
+
+		for (unsigned int k = 0; k < i && first; k++)
+			first = net_addr(p, k) == NULL || net_addr(p, k)->vlan != a->vlan;
+		if (first)
+			report_in(p, a->vlan, g, record, now_ns);
+	}
 }
 
 static uint64_t

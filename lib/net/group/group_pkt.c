@@ -20,17 +20,31 @@ static const uint8_t igmp_routers[4] = { 224, 0, 0, 2 }, igmp_v3_routers[4] = { 
 static const struct gid mld_routers = { { 0xff, 0x02, [15] = 0x02 } }, mld_v2_routers = { { 0xff, 0x02, [15] = 0x16 } };
 
 /* ---- Reports ---- */
+/** @return the first address that the port has in VLAN @p vlan, an IPv4 or a link-local IPv6 one; NULL: it has none. */
+static const struct gid *
+source(const struct net_port *p, uint16_t vlan, bool v4)
+{
+	for (unsigned int i = 0; i < UROCE_MAX_GIDS; i++) {
+		const struct net_addr *a = net_addr(p, i);
+
+		if (a != NULL && a->vlan == vlan && (v4 ? gid_is_v4(&a->gid) : gid_is_link_local(&a->gid)))
+			return &a->gid;
+	}
+	return NULL;
+}
+
 static unsigned int
-put_igmp(const struct net_port *p, const uint8_t group[4], enum group_record record, bool old, uint8_t *frame)
+put_igmp(const struct net_port *p, uint16_t vlan, const uint8_t group[4], enum group_record record, bool old,
+	 uint8_t *frame)
 {
 	const uint8_t *dst = !old ? igmp_v3_routers : record == GROUP_LEFT ? igmp_routers : group;
-	unsigned int bytes = old ? IGMP_BYTES : IGMP_V3_REPORT_BYTES, n, i;
+	unsigned int bytes = old ? IGMP_BYTES : IGMP_V3_REPORT_BYTES, n;
 	const unsigned int ihl = WIRE_IPV4_BYTES + IPV4_ROUTER_ALERT_BYTES;
-	const struct gid gid = gid_from_v4(dst), *own;
+	const struct gid gid = gid_from_v4(dst), *own = source(p, vlan, true);
 	uint8_t dmac[6], *ip, *igmp;
 
 	net_multicast_mac(&gid, dmac);
-	n = pkt_put_eth(frame, p, dmac, WIRE_ETHERTYPE_IPV4);
+	n = pkt_put_eth(frame, p, vlan, dmac, WIRE_ETHERTYPE_IPV4);
 	ip = frame + n;
 	igmp = ip + ihl;
 	memset(ip, 0, ihl + bytes);
@@ -40,14 +54,9 @@ put_igmp(const struct net_port *p, const uint8_t group[4], enum group_record rec
 	wire_put16(ip + 6, IPV4_DF);
 	ip[8] = 1;
 	ip[9] = IPPROTO_NUM_IGMP;
-	/* The source is the first IPv4 address; without one 0.0.0.0 (RFC 3376, 4.2.13). */
-	for (i = 0; i < UROCE_MAX_GIDS; i++) {
-		own = net_gid(p, i);
-		if (own != NULL && gid_is_v4(own)) {
-			memcpy(ip + 12, gid_ip(own), 4);
-			break;
-		}
-	}
+	/* Without an IPv4 address the source is 0.0.0.0 (RFC 3376, 4.2.13). */
+	if (own != NULL)
+		memcpy(ip + 12, gid_ip(own), 4);
 	memcpy(ip + 16, dst, 4);
 	wire_put32(ip + 20, 0x94040000);
 	wire_put16(ip + 10, pkt_sum_finish(pkt_sum(ip, ihl, 0)));
@@ -65,23 +74,31 @@ put_igmp(const struct net_port *p, const uint8_t group[4], enum group_record rec
 }
 
 static unsigned int
-put_mld(const struct net_port *p, const struct gid *group, enum group_record record, bool old, uint8_t *frame)
+put_mld(const struct net_port *p, uint16_t vlan, const struct gid *group, enum group_record record, bool old,
+	uint8_t *frame)
 {
 	static const uint8_t router_alert[HBH_ROUTER_ALERT_BYTES] = { IPPROTO_NUM_ICMP6, 0, 5, 2, 0, 0, 1, 0 };
-	const struct gid *dst = !old ? &mld_v2_routers : record == GROUP_LEFT ? &mld_routers : group, *own = net_gid(p, 0);
+	const struct gid *dst = !old ? &mld_v2_routers : record == GROUP_LEFT ? &mld_routers : group;
+	const struct gid *own = source(p, vlan, false);
 	const uint16_t bytes = old ? MLD_V1_BYTES : MLD_V2_REPORT_BYTES;
 	uint8_t dmac[6], *ip, *icmp;
 	unsigned int n;
 
 	net_multicast_mac(dst, dmac);
-	n = pkt_put_eth(frame, p, dmac, WIRE_ETHERTYPE_IPV6);
+	n = pkt_put_eth(frame, p, vlan, dmac, WIRE_ETHERTYPE_IPV6);
 	ip = frame + n;
 	wire_put32(ip, UINT32_C(6) << 28);
 	wire_put16(ip + 4, (uint16_t)(sizeof(router_alert) + bytes));
 	ip[6] = 0; /* hop-by-hop options */
 	ip[7] = 1;
-	UROCE_ASSERT(own != NULL); /* every own port has a link-local address */
-	memcpy(ip + 8, own, 16); /* RFC 3810, 5.2.13 */
+	/*
+	 * Routers take reports from link-local addresses only (RFC 3810, 5.2.13). In a VLAN without one it is GID 0,
+	 * which is made from the MAC address, so that nobody else has it there.
+	 */
+	if (own == NULL)
+		own = net_gid(p, 0);
+	UROCE_ASSERT(own != NULL); /* every own port has it */
+	memcpy(ip + 8, own, 16);
 	memcpy(ip + 24, dst, 16);
 	memcpy(ip + WIRE_IPV6_BYTES, router_alert, sizeof(router_alert));
 	icmp = ip + WIRE_IPV6_BYTES + sizeof(router_alert);
@@ -100,10 +117,11 @@ put_mld(const struct net_port *p, const struct gid *group, enum group_record rec
 }
 
 unsigned int
-group_build(const struct net_port *p, const struct gid *mgid, enum group_record record, bool old,
+group_build(const struct net_port *p, uint16_t vlan, const struct gid *mgid, enum group_record record, bool old,
 	    uint8_t frame[GROUP_FRAME_MAX_BYTES])
 {
-	return gid_is_v4(mgid) ? put_igmp(p, gid_ip(mgid), record, old, frame) : put_mld(p, mgid, record, old, frame);
+	return gid_is_v4(mgid) ? put_igmp(p, vlan, gid_ip(mgid), record, old, frame) :
+				 put_mld(p, vlan, mgid, record, old, frame);
 }
 
 /* ---- Queries ---- */

@@ -34,9 +34,9 @@ enum group_record {
 	GROUP_JOINED = 4,    /**< CHANGE_TO_EXCLUDE_MODE with no sources */
 	GROUP_LEFT = 3,      /**< CHANGE_TO_INCLUDE_MODE with no sources */
 };
-/** Build a report about one group. @return size of @p frame in bytes. */
-unsigned int group_build(const struct net_port *p, const struct gid *mgid, enum group_record record, bool old,
-			 uint8_t frame[GROUP_FRAME_MAX_BYTES]);
+/** Build a report about one group, for those in VLAN @p vlan. @return size of @p frame in bytes. */
+unsigned int group_build(const struct net_port *p, uint16_t vlan, const struct gid *mgid, enum group_record record,
+			 bool old, uint8_t frame[GROUP_FRAME_MAX_BYTES]);
 /** Parse a query at @p igmp or @p icmp, @p len bytes with a verified checksum. @return false: it is not a valid one. */
 bool group_parse_igmp(const uint8_t *igmp, uint32_t len, struct net_learned *l);
 bool group_parse_mld(const uint8_t *icmp, uint32_t len, struct net_learned *l);

@@ -302,7 +302,9 @@ addr_reply(const struct nlmsghdr *nlh, void *arg)
 	 * latter. */
 	if (!attr_gid(attrs.tb[IFA_LOCAL], &gid) && !attr_gid(attrs.tb[IFA_ADDRESS], &gid))
 		return MNL_CB_OK;
-	out->addrs[out->nb++] = (struct net_addr){ gid, ifa->ifa_prefixlen, (ifa->ifa_flags & IFA_F_DEPRECATED) != 0 };
+	out->addrs[out->nb++] = (struct net_addr){ .gid = gid,
+						   .prefix = ifa->ifa_prefixlen,
+						   .deprecated = (ifa->ifa_flags & IFA_F_DEPRECATED) != 0 };
 	return MNL_CB_OK;
 }
 

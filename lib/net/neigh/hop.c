@@ -16,12 +16,12 @@ bucket_of(struct hops *t, const struct gid *gid)
 }
 
 static struct hop *
-find(const struct hops *t, const struct gid *gid)
+find(const struct hops *t, const struct gid *gid, uint16_t vlan)
 {
 	struct hop *h;
 
 	TAILQ_FOREACH(h, &t->bucket[neigh_hash(gid) % HOP_BUCKETS], hash_next)
-	if (gid_equal(&h->gid, gid))
+	if (gid_equal(&h->gid, gid) && h->vlan == vlan)
 		return h;
 	return NULL;
 }
@@ -66,7 +66,7 @@ hops_fini(struct hops *t)
 
 /** Without memory nobody is noted: paths then stay where they are if the MAC address changes. */
 static struct hop *
-create(struct hops *t, const struct gid *gid)
+create(struct hops *t, const struct gid *gid, uint16_t vlan)
 {
 	struct hop *h = calloc(1, sizeof(*h));
 
@@ -75,6 +75,7 @@ create(struct hops *t, const struct gid *gid)
 	if (t->nb == NET_NEIGH_MAX)
 		hop_free(t, TAILQ_FIRST(&t->used));
 	h->gid = *gid;
+	h->vlan = vlan;
 	TAILQ_INSERT_TAIL(bucket_of(t, gid), h, hash_next);
 	TAILQ_INSERT_TAIL(&t->used, h, used_next);
 	t->nb++;
@@ -82,12 +83,12 @@ create(struct hops *t, const struct gid *gid)
 }
 
 void
-hops_use(struct hops *t, const struct gid *gid, const struct gid *dgid)
+hops_use(struct hops *t, const struct gid *gid, uint16_t vlan, const struct gid *dgid)
 {
-	struct hop *h = find(t, gid);
+	struct hop *h = find(t, gid, vlan);
 
 	if (h == NULL)
-		h = create(t, gid);
+		h = create(t, gid, vlan);
 	else {
 		TAILQ_REMOVE(&t->used, h, used_next);
 		TAILQ_INSERT_TAIL(&t->used, h, used_next);
@@ -97,9 +98,9 @@ hops_use(struct hops *t, const struct gid *gid, const struct gid *dgid)
 }
 
 void
-hops_mac(struct hops *t, const struct gid *gid, const uint8_t mac[6])
+hops_mac(struct hops *t, const struct gid *gid, uint16_t vlan, const uint8_t mac[6])
 {
-	struct hop *h = find(t, gid);
+	struct hop *h = find(t, gid, vlan);
 
 	if (h == NULL || memcmp(h->mac, mac, sizeof(h->mac)) == 0)
 		return;
@@ -118,19 +119,29 @@ hops_mac(struct hops *t, const struct gid *gid, const uint8_t mac[6])
 	memcpy(h->mac, mac, sizeof(h->mac));
 }
 
+/** @return the VLAN of an address of the port, 0 if it has gone. */
+static uint16_t
+vlan_of(const struct net_port *p, const struct gid *own)
+{
+	const struct net_addr *a = net_addr_find(p, own);
+
+	return a != NULL ? a->vlan : 0;
+}
+
 void
 net_neigh_remember(struct net_port *p, const struct gid *sgid, const struct gid *dgid, const uint8_t mac[6])
 {
 	struct hops *t = &p->priv->neigh->hops;
+	uint16_t vlan = vlan_of(p, sgid);
 	struct gid hop = *dgid;
 
 	if (gid_is_multicast(dgid) || !gid_is_host(dgid) || !mac_is_unicast(mac) || net_port_owns(p, dgid))
 		return;
 	/* On a shared port that would be a question to the kernel for each path. */
-	if (!gid_is_link_local(dgid) && net_addr_on_link(p, dgid) < 0 && (p->shared || neigh_own_ops.next_hop(p, sgid, dgid, &hop) != 0))
+	if (!gid_is_link_local(dgid) && net_addr_on_link(p, vlan, dgid) < 0 && (p->shared || !net_router_for(p, vlan, dgid, &hop)))
 		return;
-	hops_use(t, &hop, dgid);
-	hops_mac(t, &hop, mac);
+	hops_use(t, &hop, vlan, dgid);
+	hops_mac(t, &hop, vlan, mac);
 }
 
 uint64_t
@@ -147,12 +158,13 @@ bool
 net_neigh_follow(const struct net_port *p, const struct gid *sgid, const struct gid *dgid, uint8_t mac[6])
 {
 	const struct hops *t = &p->priv->neigh->hops;
-	const struct hop *h = find(t, dgid);
+	uint16_t vlan = vlan_of(p, sgid);
+	const struct hop *h = find(t, dgid, vlan);
 
-	if (h == NULL && !gid_is_link_local(dgid) && net_addr_on_link(p, dgid) < 0) {
+	if (h == NULL && !gid_is_link_local(dgid) && net_addr_on_link(p, vlan, dgid) < 0) {
 		/* By which router a path leads can be told from the MAC address alone. */
 		TAILQ_FOREACH(h, &t->changed, change_next)
-		if (!h->router || memcmp(h->before, mac, sizeof(h->before)) == 0)
+		if (!h->router || (h->vlan == vlan && memcmp(h->before, mac, sizeof(h->before)) == 0))
 			break;
 		if (h != NULL && !h->router)
 			h = NULL;

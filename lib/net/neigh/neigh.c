@@ -55,12 +55,12 @@ bucket_of(struct neigh_table *t, const struct gid *hop)
 }
 
 struct neigh *
-neigh_find(struct neigh_table *t, const struct gid *hop)
+neigh_find(struct neigh_table *t, const struct gid *hop, uint16_t vlan)
 {
 	struct neigh *n;
 
 	TAILQ_FOREACH(n, bucket_of(t, hop), hash_next)
-	if (gid_equal(&n->hop, hop))
+	if (gid_equal(&n->hop, hop) && n->vlan == vlan)
 		return n;
 	return NULL;
 }
@@ -74,7 +74,7 @@ list_neighs(const struct neigh_list *list, struct net_neigh *out, unsigned int n
 	TAILQ_FOREACH(e, list, list_next)
 	{
 		if (n < max) {
-			out[n] = (struct net_neigh){ .hop = e->hop, .state = neigh_state_name(e->state),
+			out[n] = (struct net_neigh){ .hop = e->hop, .vlan = e->vlan, .state = neigh_state_name(e->state),
 						     .confirmed_ns = e->confirmed_ns };
 			memcpy(out[n].mac, e->mac, sizeof(out[n].mac));
 			TAILQ_FOREACH(w, &e->waiters, next)
@@ -118,7 +118,7 @@ neigh_free(struct neigh_table *t, struct neigh *n)
 
 /** Create an entry; in a full table it replaces the one with the oldest answer. */
 static struct neigh *
-neigh_create(struct neigh_table *t, const struct gid *hop, const struct gid *sgid, const struct gid *dgid,
+neigh_create(struct neigh_table *t, const struct gid *hop, const struct net_addr *from, const struct gid *dgid,
 	     uint64_t now_ns)
 {
 	struct neigh *n;
@@ -133,7 +133,8 @@ neigh_create(struct neigh_table *t, const struct gid *hop, const struct gid *sgi
 	if (n == NULL)
 		return NULL;
 	n->hop = *hop;
-	n->sgid = *sgid;
+	n->sgid = from->gid;
+	n->vlan = from->vlan;
 	n->dgid = *dgid;
 	n->state = NEIGH_INCOMPLETE;
 	n->began_ns = now_ns;
@@ -181,7 +182,7 @@ neigh_end(struct neigh_table *t, struct neigh *n, int status, uint64_t now_ns)
 {
 	complete_waiters(t, n, status);
 	if (status == 0)
-		hops_mac(&t->hops, &n->hop, n->mac);
+		hops_mac(&t->hops, &n->hop, n->vlan, n->mac);
 	if (status == 0 && t->ops->cache) {
 		n->confirmed_ns = now_ns;
 		neigh_set_state(t, n, NEIGH_REACHABLE);
@@ -241,14 +242,14 @@ neigh_use_cached(struct net_port *p, struct neigh *n, uint64_t now_ns, uint8_t m
 }
 
 static int
-neigh_ask(struct net_port *p, const struct gid *hop, const struct gid *sgid, const struct gid *dgid, uint64_t now_ns,
+neigh_ask(struct net_port *p, const struct gid *hop, const struct net_addr *from, const struct gid *dgid, uint64_t now_ns,
 	  uint8_t mac[6], net_resolved_fn done, void *arg)
 {
 	struct neigh_table *t = p->priv->neigh;
-	struct neigh *n = neigh_find(t, hop);
+	struct neigh *n = neigh_find(t, hop, from->vlan);
 	int rc;
 
-	hops_use(&t->hops, hop, dgid);
+	hops_use(&t->hops, hop, from->vlan, dgid);
 	if (n != NULL && n->state != NEIGH_INCOMPLETE) {
 		neigh_use_cached(p, n, now_ns, mac);
 		return 0;
@@ -256,7 +257,7 @@ neigh_ask(struct net_port *p, const struct gid *hop, const struct gid *sgid, con
 	if (n == NULL) {
 		if (t->nb_waiters == NET_NEIGH_PENDING_MAX)
 			return ENOBUFS;
-		n = neigh_create(t, hop, sgid, dgid, now_ns);
+		n = neigh_create(t, hop, from, dgid, now_ns);
 		if (n == NULL)
 			return ENOBUFS;
 		rc = t->ops->step(p, n, now_ns);
@@ -275,11 +276,11 @@ int
 net_resolve(struct net_port *p, unsigned int sgid_index, const struct gid *dgid, uint64_t now_ns, uint8_t mac[6],
 	    net_resolved_fn done, void *arg)
 {
-	const struct gid *sgid = net_gid(p, sgid_index);
+	const struct net_addr *from = net_addr(p, sgid_index);
 	struct gid hop;
 	int rc;
 
-	if (sgid == NULL || gid_is_v4(sgid) != gid_is_v4(dgid))
+	if (from == NULL || gid_is_v4(&from->gid) != gid_is_v4(dgid))
 		return EINVAL;
 	if (net_multicast_mac(dgid, mac))
 		return 0;
@@ -289,10 +290,10 @@ net_resolve(struct net_port *p, unsigned int sgid_index, const struct gid *dgid,
 	}
 	if (!gid_is_host(dgid))
 		return EINVAL;
-	rc = p->priv->neigh->ops->next_hop(p, sgid, dgid, &hop);
+	rc = p->priv->neigh->ops->next_hop(p, from, dgid, &hop);
 	if (rc != 0)
 		return rc;
-	return neigh_ask(p, &hop, sgid, dgid, now_ns, mac, done, arg);
+	return neigh_ask(p, &hop, from, dgid, now_ns, mac, done, arg);
 }
 
 static void
@@ -333,11 +334,11 @@ net_learn(struct net_port *p, const struct net_learned *l, uint64_t now_ns)
 	}
 	if (p->shared || !mac_is_unicast(l->mac))
 		return;
-	n = neigh_find(t, &l->gid);
+	n = neigh_find(t, &l->gid, l->vlan);
 	if (l->weak && n != NULL && n->state != NEIGH_INCOMPLETE && memcmp(n->mac, l->mac, sizeof(n->mac)) != 0)
 		return;
 	if (!l->weak)
-		hops_mac(&t->hops, &l->gid, l->mac);
+		hops_mac(&t->hops, &l->gid, l->vlan, l->mac);
 	if (n == NULL)
 		return;
 	memcpy(n->mac, l->mac, sizeof(n->mac));

@@ -13,11 +13,11 @@
 #define KERNEL_US UINT64_C(1000)
 
 static int
-kernel_next_hop(struct net_port *p, const struct gid *sgid, const struct gid *dgid, struct gid *hop)
+kernel_next_hop(struct net_port *p, const struct net_addr *from, const struct gid *dgid, struct gid *hop)
 {
 	struct net_kernel *k = p->priv->kernel;
 
-	return k->ops->route(k, sgid, dgid, hop);
+	return k->ops->route(k, &from->gid, dgid, hop);
 }
 
 static int
@@ -66,6 +66,6 @@ neigh_kernel_look(struct net_port *p, uint64_t now_ns)
 	t->look_ns = now_ns + HOPS_LOOK_MS * NEIGH_MS;
 	TAILQ_FOREACH(h, &t->used, used_next)
 	if (k->ops->neigh(k, &h->gid, mac) == 0)
-		hops_mac(t, &h->gid, mac);
+		hops_mac(t, &h->gid, h->vlan, mac);
 	return UINT64_MAX;
 }

@@ -7,13 +7,13 @@
 #include "net/net_priv.h"
 
 static int
-own_next_hop(struct net_port *p, const struct gid *sgid, const struct gid *dgid, struct gid *hop)
+own_next_hop(struct net_port *p, const struct net_addr *from, const struct gid *dgid, struct gid *hop)
 {
-	if (gid_is_link_local(dgid) || net_addr_on_link(p, dgid) >= 0) {
+	if (gid_is_link_local(dgid) || net_addr_on_link(p, from->vlan, dgid) >= 0) {
 		*hop = *dgid;
 		return 0;
 	}
-	return net_router_for(&p->conf, dgid, hop) ? 0 : EHOSTUNREACH;
+	return net_router_for(p, from->vlan, dgid, hop) ? 0 : EHOSTUNREACH;
 }
 
 /** Send a request. If that fails it counts as lost: the next one may succeed. */
@@ -31,7 +31,7 @@ own_solicit(struct net_port *p, const struct neigh *n)
 	m = rte_pktmbuf_alloc(priv->send_pool);
 	if (m == NULL)
 		return;
-	len = pkt_build_solicit(p, &n->sgid, &n->hop, frame);
+	len = pkt_build_solicit(p, &n->sgid, n->vlan, &n->hop, frame);
 	to = rte_pktmbuf_append(m, (uint16_t)len);
 	if (to == NULL) {
 		rte_pktmbuf_free(m);

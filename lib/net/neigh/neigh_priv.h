@@ -35,6 +35,7 @@ struct neigh {
 	struct gid hop;  /**< the host or gateway that has this MAC address */
 	struct gid sgid; /**< the address that we ask from */
 	struct gid dgid; /**< shared ports: the destination */
+	uint16_t vlan;   /**< of @p hop and @p sgid */
 	uint8_t mac[6];
 	enum neigh_state state;
 	unsigned int tries;
@@ -53,8 +54,8 @@ enum {
 
 /** How a kind of port resolves neighbours. */
 struct neigh_ops {
-	/** @return 0 and the next hop from @p sgid to @p dgid, or EHOSTUNREACH. */
-	int (*next_hop)(struct net_port *p, const struct gid *sgid, const struct gid *dgid, struct gid *hop);
+	/** @return 0 and the next hop from @p from to @p dgid, or EHOSTUNREACH. */
+	int (*next_hop)(struct net_port *p, const struct net_addr *from, const struct gid *dgid, struct gid *hop);
 	/**
 	 * Start or continue a resolution: send a request, or check for an answer.
 	 * @return 0: n->mac is valid now; EINPROGRESS: call again at n->next_ns; otherwise the error with which the
@@ -70,6 +71,7 @@ struct hop {
 	TAILQ_ENTRY(hop) used_next;
 	TAILQ_ENTRY(hop) change_next; /**< if changed */
 	struct gid gid;
+	uint16_t vlan;
 	uint8_t mac[6];    /**< zero: not known yet */
 	uint8_t before[6]; /**< if changed: what paths had when they were last told */
 	bool router;       /**< to which paths to other hosts lead */
@@ -88,10 +90,10 @@ struct hops {
 };
 void hops_init(struct hops *t);
 void hops_fini(struct hops *t);
-/** A path to @p dgid leads by @p gid, or will if that answers. In a full table it replaces who was not used for longest. */
-void hops_use(struct hops *t, const struct gid *gid, const struct gid *dgid);
+/** A path to @p dgid leads by @p gid in VLAN @p vlan, or will if that answers. In a full table it replaces who was not used for longest. */
+void hops_use(struct hops *t, const struct gid *gid, uint16_t vlan, const struct gid *dgid);
 /** @p gid has this MAC address. Whoever is not in the table stays unknown. */
-void hops_mac(struct hops *t, const struct gid *gid, const uint8_t mac[6]);
+void hops_mac(struct hops *t, const struct gid *gid, uint16_t vlan, const uint8_t mac[6]);
 
 struct neigh_table {
 	const struct neigh_ops *ops;
@@ -108,8 +110,8 @@ uint32_t neigh_hash(const struct gid *gid);
 struct neigh_table *neigh_table_create(const struct neigh_ops *ops);
 /** Free the table; every pending resolution ends with ECANCELED. */
 void neigh_table_destroy(struct neigh_table *t);
-/** @return the entry for @p hop or NULL. */
-struct neigh *neigh_find(struct neigh_table *t, const struct gid *hop);
+/** @return the entry for @p hop in VLAN @p vlan or NULL. */
+struct neigh *neigh_find(struct neigh_table *t, const struct gid *hop, uint16_t vlan);
 
 extern const struct neigh_ops neigh_own_ops, neigh_kernel_ops;
 /**

@@ -209,7 +209,7 @@ on_neigh(void *arg, const struct gid *gid, const uint8_t mac[6])
 {
 	struct net_port *p = arg;
 
-	hops_mac(&p->priv->neigh->hops, gid, mac);
+	hops_mac(&p->priv->neigh->hops, gid, 0, mac);
 }
 
 void

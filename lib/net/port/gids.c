@@ -6,11 +6,15 @@
  */
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "net/port/port_priv.h"
 
-enum { KERNEL_ADDRS = 256 /* addresses of an interface that are read */ };
+enum {
+	KERNEL_ADDRS = 256, /* addresses of an interface that are read */
+	VLAN_TEXT_BYTES = 16,
+};
 
 /** What a port's addresses should be. */
 struct wanted {
@@ -43,9 +47,9 @@ net_port_set_taken(struct net_port *p, net_taken_fn taken, void *arg)
 }
 
 static bool
-is_taken(const struct net_port *p, const struct gid *gid)
+is_taken(const struct net_port *p, const struct net_addr *a)
 {
-	return p->priv->taken != NULL && !gid_is_link_local(gid) && p->priv->taken(p->priv->taken_arg, p, gid);
+	return p->priv->taken != NULL && !gid_is_link_local(&a->gid) && p->priv->taken(p->priv->taken_arg, p, a);
 }
 
 /* ---- What is wanted ---- */
@@ -72,12 +76,14 @@ want_kernel(struct net_port *p, const struct net_addr *conf, unsigned int nb_con
 	if (at >= 0)
 		w->link_local = addrs[at];
 	for (int k = 0; nb_conf == 0 && k < nb; k++)
-		if (!gid_is_link_local(&addrs[k].gid) && !is_taken(p, &addrs[k].gid))
+		if (!gid_is_link_local(&addrs[k].gid) && !is_taken(p, &addrs[k]))
 			want(w, &addrs[k]);
 	for (unsigned int i = 0; i < nb_conf; i++) {
 		at = find(addrs, (unsigned int)nb, &conf[i].gid);
 		if (at >= 0)
-			want(w, &(struct net_addr){ conf[i].gid, conf[i].prefix, addrs[at].deprecated });
+			want(w, &(struct net_addr){ .gid = conf[i].gid,
+						    .prefix = conf[i].prefix,
+						    .deprecated = addrs[at].deprecated });
 		else if (*missing == NULL)
 			*missing = &conf[i];
 	}
@@ -87,9 +93,70 @@ want_kernel(struct net_port *p, const struct net_addr *conf, unsigned int nb_con
 static void
 want_own(const struct net_port *p, const struct net_addr *conf, unsigned int nb_conf, struct wanted *w)
 {
-	w->link_local = (struct net_addr){ .gid = gid_link_local(p->mac), .prefix = NET_LINK_LOCAL_PREFIX };
-	for (unsigned int i = 0; i < nb_conf; i++)
-		want(w, &conf[i]);
+	w->link_local = (struct net_addr){ .gid = gid_link_local(p->mac),
+					   .prefix = NET_LINK_LOCAL_PREFIX,
+					   .vlan = p->conf.vlan_id };
+	for (unsigned int i = 0; i < nb_conf; i++) {
+		struct net_addr a = conf[i];
+
+		a.vlan = net_addr_vlan(&p->conf, &conf[i]);
+		want(w, &a);
+	}
+}
+
+static const char *
+vlan_text(uint16_t vlan, char text[VLAN_TEXT_BYTES])
+{
+	if (vlan == 0)
+		snprintf(text, VLAN_TEXT_BYTES, "untagged");
+	else
+		snprintf(text, VLAN_TEXT_BYTES, "in VLAN %u", vlan);
+	return text;
+}
+
+/** Check that configured addresses can have the VLANs that they name. @return 0, or EINVAL with a message in @p err. */
+static int
+check_vlans(const struct net_port *p, const struct net_addr *conf, unsigned int nb_conf, uint32_t busy, char *err,
+	    size_t err_bytes)
+{
+	char text[GID_TEXT_BYTES], has[VLAN_TEXT_BYTES], wanted[VLAN_TEXT_BYTES];
+	const struct gid link_local = gid_link_local(p->mac);
+
+	for (unsigned int i = 0; i < nb_conf; i++) {
+		uint16_t vlan = net_addr_vlan(&p->conf, &conf[i]);
+		const struct net_addr *now = net_addr_find(p, &conf[i].gid);
+		int last;
+
+		gid_text(&conf[i].gid, text);
+		vlan_text(vlan, wanted);
+		if (p->shared) {
+			if (vlan == 0)
+				continue;
+			snprintf(err, err_bytes,
+				 "%s/%u@%u: an address of a port that shares %s with the kernel can't have a VLAN: "
+				 "make a VLAN interface (ip link add "
+				 "link %s name %s.%u type vlan id %u) and give that to a port of its own",
+				 text, conf[i].prefix, vlan, p->netdev, p->netdev, p->netdev, vlan, vlan);
+			return EINVAL;
+		}
+		if (gid_equal(&conf[i].gid, &link_local) && vlan != p->conf.vlan_id) {
+			snprintf(err, err_bytes, "%s is GID 0, whose VLAN is the port's: leave it out", text);
+			return EINVAL;
+		}
+		if (now != NULL && now->vlan != vlan) {
+			snprintf(err, err_bytes, "%s is %s; to have it %s, remove it, reload, add it and reload again",
+				 text, vlan_text(now->vlan, has), wanted);
+			return EINVAL;
+		}
+		last = find(p->priv->last_addrs, UROCE_MAX_GIDS, &conf[i].gid);
+		if (last >= 0 && (busy >> last & 1) != 0 && p->priv->last_addrs[last].vlan != vlan) {
+			snprintf(err, err_bytes,
+				 "%s can't be %s yet: there are QPs or AHs that were made when it was %s", text, wanted,
+				 vlan_text(p->priv->last_addrs[last].vlan, has));
+			return EINVAL;
+		}
+	}
+	return 0;
 }
 
 /* ---- Where it stands ---- */
@@ -182,6 +249,7 @@ gids_open(struct opening *o)
 	struct wanted w = { .nb = 0 };
 	unsigned int left_out = 0;
 	struct net_gids *g;
+	char why[256];
 	int rc;
 
 	if (c->nb_addrs > UROCE_MAX_GIDS - 1)
@@ -193,6 +261,8 @@ gids_open(struct opening *o)
 	if (g == NULL)
 		return opening_fail(o, "out of memory");
 	net_gids_publish(p, g); /* empty */
+	if (check_vlans(p, c->addrs, c->nb_addrs, 0, why, sizeof(why)) != 0)
+		return opening_fail(o, "%s", why);
 	rc = p->shared ? want_kernel(p, c->addrs, c->nb_addrs, &w, &missing) : 0;
 	if (rc != 0)
 		return opening_fail(o, "addresses of %s: %s", p->netdev, strerror(rc));
@@ -240,6 +310,8 @@ net_port_addrs_configure(struct net_port *p, const struct net_addr *addrs, unsig
 	struct net_gids *g;
 	int rc = 0;
 
+	if (check_vlans(p, addrs, nb, busy, err, err_bytes) != 0)
+		return EINVAL;
 	if (p->shared)
 		rc = want_kernel(p, addrs, nb, &w, &missing);
 	else
@@ -288,7 +360,7 @@ gids_take(struct net_port *p, const struct net_port *from)
 	if (a != NULL)
 		w.link_local = *a;
 	for (unsigned int i = 1; i < UROCE_MAX_GIDS; i++)
-		if ((a = net_addr(from, i)) != NULL && !is_taken(p, &a->gid))
+		if ((a = net_addr(from, i)) != NULL && !is_taken(p, a))
 			want(&w, a);
 	/* Without memory it stays without addresses, until they change. */
 	g = make(p, &w, 0, &change.left_out);

@@ -17,10 +17,7 @@
 
 #include "net/port/port_priv.h"
 
-enum {
-	PORT_NAMES_BYTES = 512,
-	PORT_MAX_VLAN = 4094,
-};
+enum { PORT_NAMES_BYTES = 512 };
 
 int
 opening_fail(struct opening *o, const char *format, ...)
@@ -138,8 +135,8 @@ open_all(struct opening *o)
 	struct wake_seen seen;
 	int rc;
 
-	if (p->conf.vlan_id > PORT_MAX_VLAN)
-		return opening_fail(o, "vlan is %u; it must be 1 to %u, or 0 for none", p->conf.vlan_id, PORT_MAX_VLAN);
+	if (p->conf.vlan_id > NET_VLAN_MAX)
+		return opening_fail(o, "vlan is %u; it must be 1 to %u, or 0 for none", p->conf.vlan_id, NET_VLAN_MAX);
 	if (find_ethdev(o) != 0 || check_queues(o) != 0)
 		return -1;
 	if (p->shared) {

@@ -16,7 +16,6 @@ enum {
 	ICMP_BYTES = 8,
 	NA_SOLICITED = 1 << 30,
 	NA_OVERRIDE = 1 << 29,
-	VLAN_VID = 0x0fff,
 	IPPROTO_NUM_HOP_BY_HOP = 0,
 	HBH_BYTES = 8, /* the shortest hop-by-hop options header */
 };
@@ -31,6 +30,7 @@ struct rx {
 	uint8_t *eth, *l3;
 	uint32_t l3_bytes; /* from l3 to the end of the frame */
 	uint16_t ethertype;
+	uint16_t vlan; /* in which it came; an answer has the same tag */
 };
 
 static enum net_action
@@ -47,13 +47,21 @@ ignored(struct rx *r)
 	return NET_DROP;
 }
 
-/** @return true if IPv4 address @p ip is one of the port's. */
+/** @return true if @p gid is an address that the port has in the packet's VLAN. */
 static bool
-owns_ipv4(const struct net_port *p, const uint8_t ip[4])
+owns(const struct rx *r, const struct gid *gid)
+{
+	const struct net_addr *a = net_addr_find(r->p, gid);
+
+	return a != NULL && a->vlan == r->vlan;
+}
+
+static bool
+owns_ipv4(const struct rx *r, const uint8_t ip[4])
 {
 	const struct gid gid = gid_from_v4(ip);
 
-	return net_port_owns(p, &gid);
+	return owns(r, &gid);
 }
 
 static bool
@@ -69,6 +77,7 @@ learn(struct rx *r, const struct gid *gid, const uint8_t mac[6])
 		return;
 	r->learned->kind = NET_LEARNED_NEIGH;
 	r->learned->port = r->p->index;
+	r->learned->vlan = r->vlan;
 	r->learned->gid = *gid;
 	memcpy(r->learned->mac, mac, sizeof(r->learned->mac));
 	r->learned->weak = false;
@@ -119,11 +128,11 @@ rx_arp(struct rx *r)
 	if (!mac_is_unicast(smac) || (!gid_is_host(&gid) && wire_get32(sip) != 0))
 		return malformed(r);
 	/* An announcement (sender and target are the same) updates our entry, as a reply to us does. */
-	if (owns_ipv4(r->p, tip) || memcmp(sip, tip, sizeof(sip)) == 0)
+	if (owns_ipv4(r, tip) || memcmp(sip, tip, sizeof(sip)) == 0)
 		learn(r, &gid, smac);
 	else
 		return ignored(r);
-	if (op != ARP_REQUEST || !owns_ipv4(r->p, tip))
+	if (op != ARP_REQUEST || !owns_ipv4(r, tip))
 		return NET_DROP;
 	/* A probe (RFC 5227) has sender address 0 and gets an answer too: the address is in use. */
 	eth_reply(r, smac);
@@ -220,7 +229,7 @@ rx_ipv4(struct rx *r)
 	/* Options would have to be reversed as well (RFC 1122, 3.2.2.6), which nobody needs. */
 	if (ihl != WIRE_IPV4_BYTES || ip[9] != IPPROTO_NUM_ICMP || (wire_get16(ip + 6) & IPV4_FLAGS_FRAGMENT) != 0)
 		return ignored(r);
-	if (!owns_ipv4(r->p, ip + 16))
+	if (!owns_ipv4(r, ip + 16))
 		return ignored(r);
 	return rx_icmp(r, total, ihl);
 }
@@ -264,7 +273,7 @@ rx_ns(struct rx *r, uint32_t len)
 		return malformed(r);
 	if (!dad && !gid_is_host(&src))
 		return malformed(r);
-	if (!net_port_owns(r->p, &target) || net_port_owns(r->p, &src))
+	if (!owns(r, &target) || net_port_owns(r->p, &src))
 		return ignored(r);
 	memcpy(dmac, mac != NULL ? mac : r->eth + 6, sizeof(dmac));
 	if (!mac_is_unicast(dmac))
@@ -308,7 +317,7 @@ rx_echo6(struct rx *r, uint32_t len)
 	const struct gid src = *gid_at(ip + 8);
 	uint8_t dmac[6];
 
-	if (!net_port_owns(r->p, gid_at(ip + 24)) || !to_us(r))
+	if (!owns(r, gid_at(ip + 24)) || !to_us(r))
 		return ignored(r);
 	r->c->rx_icmp_echo++;
 	memcpy(dmac, r->eth + 6, sizeof(dmac));
@@ -388,7 +397,6 @@ rx_ethernet(struct rx *r)
 {
 	uint32_t len = rte_pktmbuf_data_len(r->m);
 	uint32_t off = WIRE_ETH_BYTES;
-	uint16_t vid = 0;
 
 	/* The RX pool's buffers hold any frame of the port, so a chained mbuf is larger than anything meant for us. */
 	if (r->m->nb_segs != 1 || len < WIRE_ETH_BYTES)
@@ -398,11 +406,11 @@ rx_ethernet(struct rx *r)
 	if (r->ethertype == WIRE_ETHERTYPE_VLAN) {
 		if (len < NET_ETH_VLAN_BYTES)
 			return malformed(r);
-		vid = wire_get16(r->eth + 14) & VLAN_VID; /* 0: priority only, the same as untagged */
+		r->vlan = wire_get16(r->eth + 14) & WIRE_VID; /* 0: priority only, the same as untagged */
 		r->ethertype = wire_get16(r->eth + 16);
 		off = NET_ETH_VLAN_BYTES;
 	}
-	if (vid != r->p->conf.vlan_id)
+	if (!net_port_in_vlan(r->p, r->vlan))
 		return ignored(r);
 	r->l3 = r->eth + off;
 	r->l3_bytes = len - off;

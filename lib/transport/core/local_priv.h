@@ -104,6 +104,7 @@ local_add(struct transport *tp, struct tp_local *l, struct qp *qp, const struct 
 	l->p.ecn = 0;
 	l->p.sport = wire_get16(l->frame + t->l4_off);
 	l->p.vlan_tci = 0;
+	l->p.inside = true;
 	l->port = qp->path.port;
 	l->mtu_shift = qp->path.mtu_shift;
 	l->tmpl = t;

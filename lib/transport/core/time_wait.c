@@ -99,7 +99,8 @@ executed(const struct time_wait *d, const struct transport *tp, uint16_t port, c
 
 	return tp->now_ns < d->until_ns && port == d->port && behind > 0 && behind <= TIME_WAIT_PSNS &&
 	       WIRE_OPCODE_SERVICE(p->bth.opcode) == d->prefix && (p->op->flags & (WIRE_F_SEND | WIRE_F_WRITE)) != 0 &&
-	       (p->op->flags & WIRE_F_RESPONSE) == 0 && pkey_match(p->bth.pkey, d->pkey) && address_match(&d->tmpl, p);
+	       (p->op->flags & WIRE_F_RESPONSE) == 0 && pkey_match(p->bth.pkey, d->pkey) && address_match(&d->tmpl, p) &&
+	       vlan_match_tmpl(tp, port, &d->tmpl, p);
 }
 
 bool

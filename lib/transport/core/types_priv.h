@@ -341,8 +341,9 @@ struct qp_path {
 	bool loopback, multicast;
 	uint8_t detour;             /**< DETOUR_*; 0: none */
 	uint8_t mig;                /**< enum tp_mig */
-	bool alt_loaded, migrated;
-	bool mig_err_event;         /**< the event PATH_MIG_ERR was sent */
+	bool alt_loaded : 1, migrated : 1;
+	bool mig_err_event : 1;     /**< the event PATH_MIG_ERR was sent */
+	uint16_t vlan;              /**< of a connected QP's own address; 0: untagged */
 	uint64_t tmpl_ah;           /**< UD: the serial number of the AH that tmpl was made from */
 	struct tp_path *alt;        /**< the alternate path, while alt_loaded */
 	struct wire_tmpl tmpl;

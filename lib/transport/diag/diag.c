@@ -304,7 +304,7 @@ tp_drop_reason(const struct tp_counters *before, const struct tp_counters *after
 #define D(field) { #field, offsetof(struct tp_counters, field) }
 		D(rx_truncated), D(rx_bad_ip), D(rx_bad_udp_sum), D(rx_bad_opcode), D(rx_bad_tver), D(rx_bad_length),
 		D(rx_icrc_encapsulated), D(rx_multi_segment), D(rx_unknown_qp), D(rx_wrong_service), D(rx_wrong_state),
-		D(rx_bad_pkey), D(rx_bad_qkey), D(rx_bad_address), D(rx_bad_migreq), D(rx_ud_no_wqe), D(rx_uc_no_wqe),
+		D(rx_bad_pkey), D(rx_bad_qkey), D(rx_bad_address), D(rx_bad_vlan), D(rx_bad_migreq), D(rx_ud_no_wqe), D(rx_uc_no_wqe),
 		D(rx_uc_gap), D(rx_uc_rest), D(rx_ud_length), D(rx_ghost_ack), D(rx_bad_response), D(rx_response_ignored),
 		D(rx_duplicate_dropped), D(rx_nak_ignored), D(rx_mad_length), D(rx_mcast_no_group), D(rx_sack_ignored), D(rx_sack_stranger),
 		D(rx_not_held), D(rp_cnp_ignored), D(resp_remote_access_errors), D(resp_invalid_requests), D(resp_op_errors),

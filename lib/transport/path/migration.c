@@ -79,11 +79,12 @@ migration_set(struct transport *tp, struct qp *qp, uint32_t to)
 
 /* @return whether the packet came from the peer's alternate address to ours. */
 static bool
-on_alternate(const struct qp *qp, const struct wire_pkt *p)
+on_alternate(const struct transport *tp, const struct qp *qp, const struct wire_pkt *p)
 {
 	const struct wire_addr *a = &qp->path.alt->addr;
 
-	if (p->ip_version != a->ip_version || !pkey_match(p->bth.pkey, qp->path.alt->pkey))
+	if (p->ip_version != a->ip_version || !pkey_match(p->bth.pkey, qp->path.alt->pkey) ||
+	    !vlan_match_at(tp, qp->path.port, a->vlan ? a->vlan_tci & WIRE_VID : 0, p))
 		return false;
 	if (p->ip_version == 4)
 		return memcmp(p->l3 + 12, a->dip, 4) == 0 && memcmp(p->l3 + 16, a->sip, 4) == 0;
@@ -94,13 +95,13 @@ bool
 migration_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	if (qp->path.mig == TP_MIG_REARM) {
-		if (!p->bth.migreq && qp_address_match(qp, p) && pkey_match(p->bth.pkey, qp->path.pkey))
+		if (!p->bth.migreq && qp_path_match(tp, qp, p) && pkey_match(p->bth.pkey, qp->path.pkey))
 			qp->path.mig = TP_MIG_ARMED;
 		return true;
 	}
 	if (!p->bth.migreq)
 		return true;
-	if (on_alternate(qp, p)) {
+	if (on_alternate(tp, qp, p)) {
 		migration_go(tp, qp);
 		return true;
 	}
@@ -108,7 +109,7 @@ migration_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	 * The checks that follow drop a packet from another address. A packet on the primary path asks for a change to
 	 * an alternate path that this QP doesn't have.
 	 */
-	if (!qp_address_match(qp, p))
+	if (!qp_path_match(tp, qp, p))
 		return true;
 	MARK("a peer asks for a migration to a path that doesn't exist");
 	tp->counters.rx_bad_migreq++;

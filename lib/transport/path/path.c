@@ -25,6 +25,7 @@ path_build_template(struct qp *qp, const struct tp_path *path)
 		a.sport = wire_flow_label_to_sport(a.flow_label);
 	}
 	wire_tmpl_build(&qp->path.tmpl, &a);
+	qp->path.vlan = a.vlan ? a.vlan_tci & WIRE_VID : 0;
 	journal_cold(qp);
 	qp->path.port = path->port;
 	qp->path.pkey = path->pkey;

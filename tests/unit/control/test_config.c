@@ -51,6 +51,9 @@ static const struct {
 	  { "10.0.0.1/24", "10.0.0.9/32", "in one network" } },
 	{ "[port uroce0]\nethdev = a\nvlan = 5\naddresses = fd00::1/64\n[port uroce1]\nethdev = b\nvlan = 5\naddresses = fd00::1/64\n",
 	  { "uroce1", "same address fd00::1", "different VLANs" } },
+	{ "[port uroce0]\nethdev = a\nvlan = 5\naddresses = fd00::1/64\n[port uroce1]\nethdev = b\naddresses = fd00::2/64@5\n",
+	  { "fd00::1/64", "fd00::2/64", "in one network" } },
+	{ "[port uroce0]\nethdev = a\naddresses = 10.0.0.1/24 10.0.0.1/24@5\n", { ":3: ", "10.0.0.1/24@5 is given twice", "whatever its VLAN" } },
 	{ "[port uroce0]\nethdev = a\n\n# c\naddresses = 10.0.0.1/33\n", { ":5: ", "10.0.0.1/33", "0 to 32" } },
 	{ "[port uroce0]\nethdev = a\naddresses = 10.0.0.1/24 10.0.0.1/24\n", { ":3: ", "10.0.0.1/24", "twice" } },
 	{ "[port uroce0]\nethdev = a\nmtu = 100\n", { ":3: ", "mtu = 100", "576 to 9600" } },
@@ -192,6 +195,10 @@ static const struct {
 	{ "port uroce0", "gateway6", "ff02::2", "multicast" },
 	{ "port uroce0", "gateway6", "::1", "loopback" },
 	{ "port uroce0", "gateway6", "::ffff:198.18.0.254", "IPv6" },
+	{ "port uroce0", "addresses", "10.0.0.1/24@4095", "1 to 4094, or 0 for untagged, like 10.0.0.1/24@5" },
+	{ "port uroce0", "addresses", "10.0.0.1/24@", "1 to 4094, or 0 for untagged, like 10.0.0.1/24@5" },
+	{ "port uroce0", "addresses", "10.0.0.1/24@5,6", "1 to 4094" },
+	{ "port uroce0", "addresses", "10.0.0.1/24 @5", "must be like" },
 	{ "port uroce0", "vlan", "4095", "0 to 4094" },
 	{ "port uroce0", "vlan", "any", "0 to 4094" },
 	{ "port uroce0", "mtu", "575", "576 to 9600" },
@@ -454,7 +461,7 @@ every_key_arrives(void **state)
 		"max_qp = 2\nmax_ah = 1\nuserfaultfd = on\ntelemetry = off\nsession_max_rings = 9\nsession_max_qp = 11\nsession_max_cq = 12\nsession_max_mr = 13\n"
 		"session_max_memory = 14\nsession_max_connects = 15\nuser_max_sessions = 16\nuser_max_qp = 17\nuser_max_cq = 18\n"
 		"user_max_mr = 19\nuser_max_memory = 20\nuser_max_connects = 21\nby_reference = off\nlimit_root = on\nhello_timeout = 22\nuser_max_fd = 23\nmetrics = [::1]:9450\n\n[port uroce3]\nethdev = 0000:03:00.0\n"
-		"addresses =   198.18.0.1/24   fd00:18::1/64 \ngateway4 = 198.18.0.254\ngateway6 = fd00:18::fe\nroutes = 203.0.113.0/24 via 198.18.0.253 , 2001:db8::/32 via fd00:18::fd\nvlan = "
+		"addresses =   198.18.0.1/24   fd00:18::1/64@5 \ngateway4 = 198.18.0.254\ngateway6 = fd00:18::fe\nroutes = 203.0.113.0/24 via 198.18.0.253 , 2001:db8::/32 via fd00:18::fd\nvlan = "
 		"100\n"
 		"mtu = 4200\npkeys = ffff, 0x8001\nrx_desc = 512\ntx_desc = 256\ncc = swift\nselective_repeat = off\ntail_loss_probe = off\n"
 		"credits = off\nack_coalescing = off\nimpair = loss=0.5,seed=3\n");
@@ -501,6 +508,8 @@ every_key_arrives(void **state)
 	assert_int_equal(c.ports[0].net.nb_addrs, 2);
 	assert_int_equal(c.ports[0].net.addrs[0].gid.raw[15], 1);
 	assert_int_equal(c.ports[0].net.addrs[1].gid.raw[0], 0xfd);
+	assert_int_equal(net_addr_vlan(&c.ports[0].net, &c.ports[0].net.addrs[0]), 100);
+	assert_int_equal(net_addr_vlan(&c.ports[0].net, &c.ports[0].net.addrs[1]), 5);
 	assert_int_equal(c.ports[0].net.gateway4[3], 254);
 	assert_int_equal(c.ports[0].net.gateway6[15], 0xfe);
 	assert_int_equal(c.ports[0].net.nb_routes, 2);

@@ -38,6 +38,28 @@ ipv6_is_the_gid(void **state)
 }
 
 static void
+an_address_may_name_its_vlan(void **state)
+{
+	static const struct {
+		const char *text;
+		uint8_t prefix;
+		uint16_t vlan;
+	} good[] = {
+		{ "198.18.0.1/24", 24, NET_VLAN_OF_PORT }, { "198.18.0.1/24@0", 24, 0 }, { "198.18.5.1/32@5", 32, 5 }, { "fd00:5::1/64@4094", 64, 4094 },
+	};
+	struct net_port_config c = { .vlan_id = 7 };
+	struct net_addr a;
+	char err[200];
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		assert_int_equal(net_addr_parse(good[i].text, &a, err, sizeof(err)), 0);
+		assert_int_equal(a.prefix, good[i].prefix);
+		assert_int_equal(a.vlan, good[i].vlan);
+		assert_int_equal(net_addr_vlan(&c, &a), i == 0 ? 7 : good[i].vlan);
+	}
+}
+
+static void
 prefix_may_be_0_and_the_whole_address(void **state)
 {
 	static const char *const good[] = { "10.0.0.1/0", "10.0.0.1/32", "fd00::1/0", "fd00::1/128" };
@@ -62,6 +84,17 @@ mistakes_say_what_would_be_right(void **state)
 		{ "10.0.0.1/8x", "prefix length must be 0 to 32" },
 		{ "10.0.0.1/", "prefix length must be 0 to 32" },
 		{ "10.0.0.1/99999999999999999999", "prefix length must be 0 to 32" },
+		{ "10.0.0.1/24@", "address 10.0.0.1/24@: behind @ must be a VLAN ID, 1 to 4094, or 0 for untagged, like 10.0.0.1/24@5" },
+		{ "fd00::1/64@4095", "behind @ must be a VLAN ID, 1 to 4094, or 0 for untagged, like fd00::1/64@5" },
+		{ "10.0.0.1/24@-1", "behind @ must be a VLAN ID" },
+		{ "10.0.0.1/24@5/6", "behind @ must be a VLAN ID" },
+		{ "10.0.0.1/24@5@6", "behind @ must be a VLAN ID" },
+		{ "10.0.0.1/24@eth0.5", "behind @ must be a VLAN ID" },
+		{ "10.0.0.1/24@99999999999999999999", "behind @ must be a VLAN ID" },
+		{ "10.0.0.1/33@5", "prefix length must be 0 to 32" },
+		{ "10.0.0.1@5", "prefix length is missing; must be like 10.0.0.1/24" },
+		{ "10.0.0.1@5/24", "prefix length is missing; must be like 10.0.0.1/24" },
+		{ "@5", "must be like 198.18.0.1/24" },
 		{ "10.0.0.1", "prefix length is missing; must be like 10.0.0.1/24" },
 		{ "fd00::1", "prefix length is missing; must be like fd00::1/64" },
 		{ "10.0.0/24", "10.0.0 is neither an IPv4 nor an IPv6 address" },
@@ -156,9 +189,52 @@ an_address_is_on_link_in_the_first_subnet_it_fits(void **state)
 
 	assert_int_equal(net_addr_set(&p, 1, &a), 0);
 	assert_int_equal(net_addr_set(&p, 2, &b), 0);
-	assert_int_equal(net_addr_on_link(&p, &near.gid), 1);
-	assert_int_equal(net_addr_on_link(&p, &wide.gid), 2);
-	assert_int_equal(net_addr_on_link(&p, &far.gid), -1);
+	assert_int_equal(net_addr_on_link(&p, 0, &near.gid), 1);
+	assert_int_equal(net_addr_on_link(&p, 0, &wide.gid), 2);
+	assert_int_equal(net_addr_on_link(&p, 0, &far.gid), -1);
+	free(p.gids);
+}
+
+static void
+an_address_is_on_link_in_its_vlan_only(void **state)
+{
+	const struct net_addr a = addr("198.18.0.1/24"), b = addr("198.18.1.1/16@5"), near = addr("198.18.0.9/32");
+	struct net_priv priv = { .old_gids.free = net_gids_free };
+	struct net_port p = { .priv = &priv, .conf.vlan_id = 7 };
+
+	assert_int_equal(net_addr_set(&p, 1, &a), 0);
+	assert_int_equal(net_addr(&p, 1)->vlan, 7);
+	assert_int_equal(net_addr_set(&p, 2, &b), 0);
+	assert_int_equal(net_addr_on_link(&p, 7, &near.gid), 1);
+	assert_int_equal(net_addr_on_link(&p, 5, &near.gid), 2);
+	assert_int_equal(net_addr_on_link(&p, 0, &near.gid), -1);
+	assert_true(net_port_in_vlan(&p, 5) && net_port_in_vlan(&p, 7) && !net_port_in_vlan(&p, 0));
+	free(p.gids);
+}
+
+static void
+a_port_takes_what_comes_in_the_vlan_of_the_address(void **state)
+{
+	const struct net_addr a = addr("198.18.0.1/24"), b = addr("198.18.5.1/24@5"), other = addr("198.18.0.9/32");
+	const struct gid group = { { [10] = 0xff, 0xff, 239, 1, 1, 1 } };
+	struct net_priv priv = { .old_gids.free = net_gids_free };
+	struct net_port p = { .priv = &priv };
+
+	assert_int_equal(net_addr_set(&p, 1, &a), 0);
+	for (uint16_t vlan = 0; vlan < 7; vlan++) {
+		assert_int_equal(net_port_takes(&p, &a.gid, vlan), vlan == 0);
+		assert_int_equal(net_port_takes(&p, &group, vlan), vlan == 0);
+	}
+	assert_int_equal(net_addr_set(&p, 2, &b), 0);
+	for (uint16_t vlan = 0; vlan < 7; vlan++) {
+		assert_int_equal(net_port_takes(&p, &a.gid, vlan), vlan == 0);
+		assert_int_equal(net_port_takes(&p, &b.gid, vlan), vlan == 5);
+		assert_int_equal(net_port_takes(&p, &group, vlan), vlan == 0 || vlan == 5);
+		assert_int_equal(net_port_takes(&p, &other.gid, vlan), vlan == 0 || vlan == 5);
+	}
+	/* The kernel has looked at the tag. */
+	p.shared = true;
+	assert_true(net_port_takes(&p, &a.gid, 6));
 	free(p.gids);
 }
 
@@ -194,11 +270,14 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ipv4_becomes_a_mapped_gid),
 		cmocka_unit_test(ipv6_is_the_gid),
+		cmocka_unit_test(an_address_may_name_its_vlan),
 		cmocka_unit_test(prefix_may_be_0_and_the_whole_address),
 		cmocka_unit_test(mistakes_say_what_would_be_right),
 		cmocka_unit_test(addresses_are_added_replaced_and_removed),
 		cmocka_unit_test(addresses_that_cannot_be_are_refused),
 		cmocka_unit_test(an_address_is_on_link_in_the_first_subnet_it_fits),
+		cmocka_unit_test(an_address_is_on_link_in_its_vlan_only),
+		cmocka_unit_test(a_port_takes_what_comes_in_the_vlan_of_the_address),
 		cmocka_unit_test(a_reader_keeps_the_addresses_that_it_has_found),
 	};
 

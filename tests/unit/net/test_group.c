@@ -112,8 +112,8 @@ setup(void **state)
 	f->p.priv = &f->priv;
 	f->p.index = 2;
 	memcpy(f->p.mac, our_mac, 6);
-	f->gids.addr[0] = (struct net_addr){ gid_link_local(our_mac), 64, false };
-	f->gids.addr[1] = (struct net_addr){ gid_from_v4(ip), 24, false };
+	f->gids.addr[0] = (struct net_addr){ .gid = gid_link_local(our_mac), .prefix = 64 };
+	f->gids.addr[1] = (struct net_addr){ .gid = gid_from_v4(ip), .prefix = 24 };
 	f->p.gids = &f->gids;
 	f->kernel.ops = &fake_kernel;
 	f->priv.kernel = &f->kernel;
@@ -206,7 +206,7 @@ reports_are_byte_for_byte_linuxs(void **state)
 		uint16_t len = unhex(linux_frames[k].frame, want);
 
 		assert_in_range(len, 1, GROUP_FRAME_MAX_BYTES);
-		assert_int_equal(group_build(&f->p, linux_frames[k].v6 ? &group6 : &group4, linux_frames[k].record,
+		assert_int_equal(group_build(&f->p, 0, linux_frames[k].v6 ? &group6 : &group4, linux_frames[k].record,
 					     linux_frames[k].old, frame),
 				 len);
 		assert_memory_equal(frame, want, len);
@@ -220,9 +220,48 @@ without_an_ipv4_address_igmp_comes_from_zero(void **state)
 	uint8_t frame[FRAME_MAX];
 
 	f->gids.addr[1] = (struct net_addr){ 0 };
-	group_build(&f->p, &group4, GROUP_JOINED, false, frame);
+	group_build(&f->p, 0, &group4, GROUP_JOINED, false, frame);
 	assert_int_equal(wire_get32(frame + 14 + 12), 0);
 	assert_int_equal(pkt_sum_finish(pkt_sum(frame + 14, 24, 0)), 0);
+}
+
+/** Report @p i went into VLAN @p vlan, 0: untagged, and came from @p source. */
+static void
+expect_report(const struct fixture *f, unsigned int i, uint16_t vlan, const struct gid *source)
+{
+	const uint8_t *frame = f->sent[i].frame, *ip = frame + (vlan != 0 ? NET_ETH_VLAN_BYTES : WIRE_ETH_BYTES);
+
+	assert_int_equal(wire_get16(frame + 12) == WIRE_ETHERTYPE_VLAN ? wire_get16(frame + 14) : 0, vlan);
+	assert_memory_equal(ip + (gid_is_v4(source) ? 12 : 8), gid_ip(source), gid_ip_bytes(source));
+}
+
+static void
+reports_go_into_each_vlan(void **state)
+{
+	static const struct { const char *text; uint16_t vlan; } more[] = {
+		{ "198.18.5.1/24@5", 5 }, { "198.18.6.1/24@5", 5 }, { "fd00:7::1/64@7", 7 }, { "fe80::7/64@9", 9 },
+	};
+	const uint8_t zero4[4] = { 0 };
+	const struct gid none = gid_from_v4(zero4);
+	struct fixture *f = *state;
+	char err[100];
+
+	for (unsigned int i = 0; i < 4; i++)
+		assert_int_equal(net_addr_parse(more[i].text, &f->gids.addr[2 + i], err, sizeof(err)), 0);
+	join(f, &group4);
+	assert_int_equal(f->nb_sent, 4);
+	expect_frame(f, 0, false, false, GROUP_JOINED);
+	expect_report(f, 1, 5, &f->gids.addr[2].gid);
+	expect_report(f, 2, 7, &none);
+	expect_report(f, 3, 9, &none);
+	f->nb_sent = 0;
+	join(f, &group6);
+	assert_int_equal(f->nb_sent, 4);
+	expect_frame(f, 0, true, false, GROUP_JOINED);
+	/* Routers want a link-local source. */
+	expect_report(f, 1, 5, &f->gids.addr[0].gid);
+	expect_report(f, 2, 7, &f->gids.addr[0].gid);
+	expect_report(f, 3, 9, &f->gids.addr[5].gid);
 }
 
 /* ---- Joining and leaving ---- */
@@ -593,6 +632,7 @@ main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		TEST(reports_are_byte_for_byte_linuxs),
 		TEST(without_an_ipv4_address_igmp_comes_from_zero),
+		TEST(reports_go_into_each_vlan),
 		TEST(joining_is_said_twice_and_so_is_leaving),
 		TEST(joins_are_counted),
 		TEST(groups_that_stay_on_the_link_are_not_reported),

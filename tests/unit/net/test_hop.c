@@ -180,6 +180,28 @@ a_router_takes_those_behind_it_along(void **state)
 	assert_false(follows(f, &near, first_mac, second_mac));    /* another address of the router, on link */
 }
 
+/* Two hosts in two VLANs may have the same address. */
+static void
+a_host_of_another_vlan_takes_nobody_along(void **state)
+{
+	struct gid host = gid4(198, 18, 0, 2), far = gid4(203, 0, 113, 5), near = gid4(198, 18, 5, 9);
+	struct net_learned l = { .gid = host, .vlan = 5 };
+	struct fixture *f = *state;
+
+	memcpy(f->p.conf.gateway4, gid_ip(&host), 4);
+	f->gids.addr[2] = (struct net_addr){ .gid = gid4(198, 18, 5, 1), .prefix = 24, .vlan = 5 };
+	make_path(f, &far, &host, first_mac);
+	memcpy(l.mac, second_mac, 6);
+	net_learn(&f->p, &l, 0);
+	assert_int_equal(pending(f), 0);
+	net_neigh_remember(&f->p, &f->gids.addr[2].gid, &near, first_mac);
+	l.gid = near;
+	net_learn(&f->p, &l, 0);
+	assert_int_equal(pending(f), 1);
+	assert_false(follows(f, &l.gid, first_mac, second_mac)); /* from an address of another VLAN */
+	assert_false(follows(f, &far, first_mac, second_mac));
+}
+
 /* RFC 4861, 7.2.5 */
 static void
 an_advertisement_without_override_changes_nothing_that_is_known(void **state)
@@ -221,7 +243,7 @@ a_host_that_was_silent_for_long_takes_its_paths_along(void **state)
 	assert_int_equal(net_resolve(&f->p, 1, &host, now, mac, done, &f->o), 0);
 	for (unsigned int i = 0; i < NET_RESOLVE_TRIES; i++)
 		net_port_poll(&f->p, now += NET_RESOLVE_INTERVAL_MS * NEIGH_MS);
-	assert_null(neigh_find(f->priv.neigh, &host));
+	assert_null(neigh_find(f->priv.neigh, &host, 0));
 	announce(f, &host, second_mac, false);
 	assert_true(follows(f, &host, first_mac, second_mac));
 }
@@ -289,7 +311,7 @@ the_kernel_is_not_asked_about_paths_of_a_daemon_before(void **state)
 	net_neigh_remember(&f->p, &f->gids.addr[1].gid, &far, first_mac);
 	assert_int_equal(f->looks, 0);
 	assert_int_equal(f->priv.neigh->hops.nb, 1);
-	hops_mac(&f->priv.neigh->hops, &host, second_mac);
+	hops_mac(&f->priv.neigh->hops, &host, 0, second_mac);
 	assert_true(follows(f, &host, first_mac, second_mac));
 }
 
@@ -302,10 +324,10 @@ what_the_kernel_reports_counts(void **state)
 	make_path(f, &host, NULL, NULL);
 	f->router = router;
 	make_path(f, &far, NULL, NULL);
-	hops_mac(&f->priv.neigh->hops, &host, second_mac);
+	hops_mac(&f->priv.neigh->hops, &host, 0, second_mac);
 	assert_true(follows(f, &host, first_mac, second_mac));
 	assert_false(follows(f, &far, first_mac, second_mac));
-	hops_mac(&f->priv.neigh->hops, &router, third_mac);
+	hops_mac(&f->priv.neigh->hops, &router, 0, third_mac);
 	assert_true(follows(f, &far, first_mac, third_mac));
 }
 
@@ -339,6 +361,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_host_that_announces_another_address_takes_its_paths_along, own_port, teardown),
 		cmocka_unit_test_setup_teardown(a_router_takes_those_behind_it_along, own_port, teardown),
+		cmocka_unit_test_setup_teardown(a_host_of_another_vlan_takes_nobody_along, own_port, teardown),
 		cmocka_unit_test_setup_teardown(an_advertisement_without_override_changes_nothing_that_is_known, own_port, teardown),
 		cmocka_unit_test_setup_teardown(an_advertisement_without_override_answers_who_asks, own_port, teardown),
 		cmocka_unit_test_setup_teardown(a_host_that_was_silent_for_long_takes_its_paths_along, own_port, teardown),

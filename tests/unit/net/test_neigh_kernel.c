@@ -68,7 +68,7 @@ setup(void **state)
 	f->p.priv = &f->priv;
 	f->p.shared = true;
 	f->priv.kernel = &f->kernel;
-	f->gids.addr[1] = (struct net_addr){ gid4(198, 18, 0, 1), 24, false };
+	f->gids.addr[1] = (struct net_addr){ .gid = gid4(198, 18, 0, 1), .prefix = 24 };
 	f->p.gids = &f->gids;
 	f->priv.neigh = neigh_table_create(&neigh_kernel_ops);
 	assert_non_null(f->priv.neigh);

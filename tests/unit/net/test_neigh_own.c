@@ -68,9 +68,9 @@ setup(void **state)
 	f->p.priv = &f->priv;
 	f->p.index = 1;
 	memcpy(f->p.mac, our_mac, 6);
-	f->gids.addr[0] = (struct net_addr){ gid_link_local(our_mac), 64, false };
-	net_addr_parse("198.18.0.1/24", &f->gids.addr[1], err, sizeof(err));
-	net_addr_parse("fd00:18::1/64", &f->gids.addr[2], err, sizeof(err));
+	f->gids.addr[0] = (struct net_addr){ .gid = gid_link_local(our_mac), .prefix = 64 };
+	net_addr_parse("198.18.0.1/24@0", &f->gids.addr[1], err, sizeof(err));
+	net_addr_parse("fd00:18::1/64@0", &f->gids.addr[2], err, sizeof(err));
 	f->p.gids = &f->gids;
 	f->priv.neigh = neigh_table_create(&neigh_own_ops);
 	assert_non_null(f->priv.neigh);
@@ -190,12 +190,12 @@ cached_answer_needs_no_wire_until_it_is_old(void **state)
 	assert_int_equal(net_resolve(&f->p, 1, &gid, old, mac, done, o), 0);
 	assert_memory_equal(mac, peer_mac, 6);
 	assert_int_equal(f->sent, 2);
-	assert_int_equal(neigh_find(f->priv.neigh, &gid)->state, NEIGH_PROBE);
+	assert_int_equal(neigh_find(f->priv.neigh, &gid, 0)->state, NEIGH_PROBE);
 	assert_true(net_port_poll(&f->p, old) == old + INTERVAL_NS);
 
 	/* The host has a new card. */
 	learn(f, &gid, other_mac, old + 5);
-	assert_int_equal(neigh_find(f->priv.neigh, &gid)->state, NEIGH_REACHABLE);
+	assert_int_equal(neigh_find(f->priv.neigh, &gid, 0)->state, NEIGH_REACHABLE);
 	assert_int_equal(net_resolve(&f->p, 1, &gid, old + 6, mac, done, o), 0);
 	assert_memory_equal(mac, other_mac, 6);
 	assert_int_equal(f->sent, 2);
@@ -218,7 +218,7 @@ old_answer_that_nobody_confirms_is_forgotten(void **state)
 	assert_int_equal(net_resolve(&f->p, 1, &gid, now, mac, done, o), 0);
 	for (i = 0; i < NET_RESOLVE_TRIES; i++)
 		net_port_poll(&f->p, now += INTERVAL_NS);
-	assert_null(neigh_find(f->priv.neigh, &gid));
+	assert_null(neigh_find(f->priv.neigh, &gid, 0));
 }
 
 static void
@@ -298,7 +298,7 @@ assert_router(struct fixture *f, const struct gid *far, const struct gid *router
 {
 	struct gid found;
 
-	assert_true(net_router_for(&f->p.conf, far, &found));
+	assert_true(net_router_for(&f->p, 0, far, &found));
 	assert_memory_equal(found.raw, router->raw, sizeof(found.raw));
 }
 
@@ -410,8 +410,8 @@ full_table_gives_up_its_oldest_answer(void **state)
 		learn(f, &gid, peer_mac, i);
 	}
 	assert_int_equal(f->priv.neigh->nb_neighs, NET_NEIGH_MAX);
-	assert_null(neigh_find(f->priv.neigh, &first));
-	assert_non_null(neigh_find(f->priv.neigh, &gid));
+	assert_null(neigh_find(f->priv.neigh, &first, 0));
+	assert_non_null(neigh_find(f->priv.neigh, &gid, 0));
 	assert_int_equal(o->calls, NET_NEIGH_MAX + 1);
 }
 
@@ -501,6 +501,108 @@ neighbours_are_listed_with_state_and_waiters(void **state)
 	net_resolve_cancel(&f->p, &f->o[1]);
 }
 
+/** Give the port an address more, at @p index. */
+static void
+add(struct fixture *f, unsigned int index, const char *text)
+{
+	char err[100];
+
+	assert_int_equal(net_addr_parse(text, &f->gids.addr[index], err, sizeof(err)), 0);
+}
+
+/** The VLAN of the frame that was sent last; 0: untagged. */
+static uint16_t
+sent_vlan(const struct fixture *f)
+{
+	return wire_get16(f->frame + 12) == WIRE_ETHERTYPE_VLAN ? wire_get16(f->frame + 14) : 0;
+}
+
+static void
+a_neighbour_is_one_of_its_vlan(void **state)
+{
+	struct fixture *f = *state;
+	struct net_learned l = { .port = 1, .vlan = 5 };
+	const struct gid gid = gid4(198, 18, 0, 9);
+	struct net_neigh list[2];
+	uint8_t mac[6];
+
+	add(f, 3, "198.18.0.3/24@5");
+	assert_int_equal(net_resolve(&f->p, 1, &gid, 0, mac, done, &f->o[0]), EINPROGRESS);
+	assert_int_equal(sent_vlan(f), 0);
+	assert_int_equal(net_resolve(&f->p, 3, &gid, 0, mac, done, &f->o[1]), EINPROGRESS);
+	assert_int_equal(f->sent, 2);
+	assert_int_equal(sent_vlan(f), 5);
+	assert_int_equal(net_neigh_list(&f->p, list, 2), 2);
+	assert_int_equal(list[0].vlan, 0);
+	assert_int_equal(list[1].vlan, 5);
+	/* Two hosts of two networks may have one address. */
+	learn(f, &gid, peer_mac, 0);
+	assert_int_equal(f->o[0].calls, 1);
+	assert_int_equal(f->o[1].calls, 0);
+	l.gid = gid;
+	memcpy(l.mac, other_mac, 6);
+	net_learn(&f->p, &l, 0);
+	assert_int_equal(f->o[1].calls, 1);
+	assert_memory_equal(f->o[1].mac, other_mac, 6);
+	assert_int_equal(net_resolve(&f->p, 1, &gid, 1, mac, done, &f->o[2]), 0);
+	assert_memory_equal(mac, peer_mac, 6);
+	assert_int_equal(net_resolve(&f->p, 3, &gid, 1, mac, done, &f->o[2]), 0);
+	assert_memory_equal(mac, other_mac, 6);
+}
+
+static void
+networks_and_routers_of_other_vlans_do_not_count(void **state)
+{
+	struct fixture *f = *state;
+	struct gid far = gid4(203, 0, 113, 5), near = gid4(198, 18, 0, 9), near5 = gid4(198, 18, 5, 9), gateway = gid4(198, 18, 0, 254),
+		   unknown = gid4(192, 0, 2, 1), router5 = gid4(198, 18, 5, 254), found;
+	const uint8_t link_local[16] = { 0xfe, 0x80, [15] = 0xfe };
+	const struct gid far6 = { { 0x20, 0x01, 0x0d, 0xb8 } };
+	uint8_t mac[6];
+
+	add(f, 3, "198.18.5.1/24@5");
+	add(f, 4, "fd00:5::1/64@5");
+	assert_int_equal(net_resolve(&f->p, 3, &near, 0, mac, done, &f->o[0]), EHOSTUNREACH);
+	assert_int_equal(net_resolve(&f->p, 1, &near5, 0, mac, done, &f->o[0]), EHOSTUNREACH);
+	assert_int_equal(net_resolve(&f->p, 3, &near5, 0, mac, done, &f->o[0]), EINPROGRESS);
+	/* A gateway of another VLAN, then one that is in no known network: the port's own VLAN has that. */
+	for (unsigned int i = 0; i < 2; i++) {
+		memcpy(f->p.conf.gateway4, gid_ip(i == 0 ? &gateway : &unknown), 4);
+		assert_int_equal(net_resolve(&f->p, 3, &far, 0, mac, done, &f->o[0]), EHOSTUNREACH);
+		assert_true(net_router_for(&f->p, 0, &far, &found));
+	}
+	/* The longer route's router is of VLAN 5. */
+	route(f, "203.0.113.0/24 via 198.18.5.254");
+	route(f, "203.0.0.0/16 via 198.18.0.253");
+	assert_true(net_router_for(&f->p, 5, &far, &found));
+	assert_memory_equal(found.raw, router5.raw, 16);
+	assert_true(net_router_for(&f->p, 0, &far, &found));
+	assert_int_equal(found.raw[15], 253);
+	assert_int_equal(net_resolve(&f->p, 3, &far, 0, mac, done, &f->o[1]), EINPROGRESS);
+	assert_int_equal(sent_vlan(f), 5);
+	assert_memory_equal(f->frame + NET_ETH_VLAN_BYTES + 24, gid_ip(&router5), 4);
+	/* A link-local router is of the VLAN of GID 0. */
+	memcpy(f->p.conf.gateway6, link_local, 16);
+	assert_true(net_router_for(&f->p, 0, &far6, &found));
+	assert_false(net_router_for(&f->p, 5, &far6, &found));
+	assert_int_equal(net_resolve(&f->p, 4, &far6, 0, mac, done, &f->o[2]), EHOSTUNREACH);
+	for (unsigned int i = 0; i < 2; i++)
+		net_resolve_cancel(&f->p, &f->o[i]);
+}
+
+static void
+own_addresses_are_near_whatever_their_vlans(void **state)
+{
+	struct fixture *f = *state;
+	uint8_t mac[6];
+
+	add(f, 3, "198.18.5.1/24@5");
+	assert_int_equal(net_resolve(&f->p, 3, &f->gids.addr[1].gid, 0, mac, done, &f->o[0]), 0);
+	assert_memory_equal(mac, our_mac, 6);
+	assert_int_equal(net_resolve(&f->p, 1, &f->gids.addr[3].gid, 0, mac, done, &f->o[0]), 0);
+	assert_int_equal(f->sent, 0);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -525,6 +627,9 @@ main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(closing_cancels_what_is_under_way, setup, teardown),
 		cmocka_unit_test_setup_teardown(request_that_cannot_be_sent_is_tried_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(neighbours_are_listed_with_state_and_waiters, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_neighbour_is_one_of_its_vlan, setup, teardown),
+		cmocka_unit_test_setup_teardown(networks_and_routers_of_other_vlans_do_not_count, setup, teardown),
+		cmocka_unit_test_setup_teardown(own_addresses_are_near_whatever_their_vlans, setup, teardown),
 	};
 	int rc;
 

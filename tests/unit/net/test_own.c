@@ -88,6 +88,12 @@ mistakes_are_explained(void **state)
 	c = t.conf[0];
 	c.addrs[1] = c.addrs[0];
 	expect_refusal(0, &c, 1, "address 198.18.0.1 stands twice");
+	c.addrs[1].vlan = 5;
+	expect_refusal(0, &c, 1, "address 198.18.0.1 stands twice");
+	c = t.conf[0];
+	c.addrs[1].gid = gid_link_local((const uint8_t[6]){ 2, 0, 0, 0, 0, 1 });
+	c.addrs[1].vlan = 5;
+	expect_refusal(0, &c, 1, "is GID 0, whose VLAN is the port's: leave it out");
 }
 
 static void
@@ -135,6 +141,56 @@ ports_resolve_each_other(void **state)
 	assert_int_equal(t.counters[1].tx_arp_reply, 1);
 	assert_int_equal(t.counters[1].tx_nd_advert, 2);
 	assert_int_equal(t.counters[0].rx_malformed + t.counters[1].rx_malformed, 0);
+}
+
+/** Configure the addresses that port 0 has had from the beginning, and two more; NULL: no more. @return errno value. */
+static int
+configure(const char *third, const char *fourth, uint32_t busy, char *err, size_t err_bytes)
+{
+	struct net_addr addrs[4] = { t.conf[0].addrs[0], t.conf[0].addrs[1] };
+	struct net_gid_change change;
+	unsigned int nb = 2;
+
+	if (third != NULL)
+		assert_int_equal(net_addr_parse(third, &addrs[nb++], err, err_bytes), 0);
+	if (fourth != NULL)
+		assert_int_equal(net_addr_parse(fourth, &addrs[nb++], err, err_bytes), 0);
+	return net_port_addrs_configure(t.port[0], addrs, nb, busy, &change, err, err_bytes);
+}
+
+static void
+refuse_addresses(const char *third, uint32_t busy, const char *says)
+{
+	struct net_gids *before = t.port[0]->gids;
+	char err[512] = "";
+
+	assert_int_equal(configure(third, NULL, busy, err, sizeof(err)), EINVAL);
+	if (strstr(err, says) == NULL)
+		fail_msg("message is \"%s\", should say \"%s\"", err, says);
+	assert_ptr_equal(t.port[0]->gids, before);
+}
+
+static void
+addresses_of_vlans_come_and_go_but_stay_in_their_vlan(void **state)
+{
+	char err[512] = "";
+
+	assert_int_equal(configure("198.18.5.1/24@5", "fd00:5::1/64@5", 0, err, sizeof(err)), 0);
+	assert_int_equal(net_addr(t.port[0], 0)->vlan, 0);
+	assert_int_equal(net_addr(t.port[0], 1)->vlan, 0);
+	assert_int_equal(net_addr(t.port[0], 3)->vlan, 5);
+	assert_int_equal(net_addr(t.port[0], 4)->vlan, 5);
+	refuse_addresses("198.18.5.1/24@6", 0, "198.18.5.1 is in VLAN 5; to have it in VLAN 6, remove it, reload, add it and reload again");
+	refuse_addresses("198.18.5.1/24", 0, "198.18.5.1 is in VLAN 5; to have it untagged,");
+	assert_int_equal(configure("198.18.5.1/24@5", NULL, 0, err, sizeof(err)), 0);
+	assert_null(net_addr(t.port[0], 4));
+	assert_int_equal(configure(NULL, NULL, 1 << 3, err, sizeof(err)), 0);
+	assert_null(net_addr(t.port[0], 3));
+	/* It may return elsewhere when nothing is left that sends in its old VLAN. */
+	refuse_addresses("198.18.5.1/24@6", 1 << 3, "198.18.5.1 can't be in VLAN 6 yet: there are QPs or AHs that were made when it was in VLAN 5");
+	assert_int_equal(configure("198.18.5.1/24@6", NULL, 0, err, sizeof(err)), 0);
+	assert_int_equal(net_addr(t.port[0], 3)->vlan, 6);
+	assert_int_equal(configure(NULL, NULL, 0, err, sizeof(err)), 0);
 }
 
 static void
@@ -263,6 +319,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(mistakes_are_explained),
 		cmocka_unit_test(ports_open_and_connect),
 		cmocka_unit_test(ports_resolve_each_other),
+		cmocka_unit_test(addresses_of_vlans_come_and_go_but_stay_in_their_vlan),
 		cmocka_unit_test(largest_roce_frame_passes_in_one_piece),
 		cmocka_unit_test(mtu_changes_while_the_port_runs),
 		cmocka_unit_test(a_driver_has_to_agree),

@@ -20,8 +20,8 @@ make_port(struct net_port *p)
 
 	memset(p, 0, sizeof(*p));
 	memcpy(p->mac, our_mac, 6);
-	gids.addr[0] = (struct net_addr){ gid_link_local(our_mac), 64, false };
-	gids.addr[1] = (struct net_addr){ gid_from_v4(ip), 24, false };
+	gids.addr[0] = (struct net_addr){ .gid = gid_link_local(our_mac), .prefix = 64 };
+	gids.addr[1] = (struct net_addr){ .gid = gid_from_v4(ip), .prefix = 24 };
 	p->gids = &gids;
 }
 
@@ -120,11 +120,31 @@ service_level_is_the_vlan_priority(void **state)
 	struct net_port p;
 
 	make_port(&p);
-	p.conf.vlan_id = 100;
+	p.gids->addr[1].vlan = 100;
 	av.sl = 5;
 	net_path_addr(&p, 1, &av, peer_mac, &w);
 	assert_true(w.vlan);
 	assert_int_equal(w.vlan_tci, 5 << 13 | 100);
+}
+
+static void
+the_tag_is_that_of_the_gids_vlan(void **state)
+{
+	struct uroce_ah_attr av = make_av4();
+	struct wire_addr w;
+	struct net_port p;
+
+	make_port(&p);
+	p.conf.vlan_id = 100;
+	p.gids->addr[1].vlan = 5;
+	net_path_addr(&p, 1, &av, peer_mac, &w);
+	assert_true(w.vlan);
+	assert_int_equal(w.vlan_tci, 5);
+	/* Without a VLAN there is no tag, not even for a priority. */
+	p.gids->addr[1].vlan = 0;
+	av.sl = 5;
+	net_path_addr(&p, 1, &av, peer_mac, &w);
+	assert_false(w.vlan);
 }
 
 static void
@@ -155,6 +175,7 @@ main(void)
 		cmocka_unit_test(source_port_comes_from_the_flow_label),
 		cmocka_unit_test(ipv6_carries_the_flow_label),
 		cmocka_unit_test(service_level_is_the_vlan_priority),
+		cmocka_unit_test(the_tag_is_that_of_the_gids_vlan),
 		cmocka_unit_test(multicast_groups_have_their_own_macs),
 	};
 

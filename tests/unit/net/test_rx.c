@@ -51,9 +51,9 @@ make_port(struct net_port *p)
 	memset(p, 0, sizeof(*p));
 	p->index = 3;
 	memcpy(p->mac, our_mac, 6);
-	gids.addr[0] = (struct net_addr){ gid_link_local(our_mac), 64, false };
-	gids.addr[1] = (struct net_addr){ gid_from_v4(our_ip), 24, false };
-	gids.addr[2] = (struct net_addr){ *gid_at(our_ip6), 64, false };
+	gids.addr[0] = (struct net_addr){ .gid = gid_link_local(our_mac), .prefix = 64 };
+	gids.addr[1] = (struct net_addr){ .gid = gid_from_v4(our_ip), .prefix = 24 };
+	gids.addr[2] = (struct net_addr){ .gid = *gid_at(our_ip6), .prefix = 64 };
 	p->gids = &gids;
 }
 
@@ -185,7 +185,7 @@ neighbour_advertisement_teaches(void **state)
 	uint16_t n;
 
 	make_port(&p);
-	n = (uint16_t)pkt_put_eth(f, &p, our_mac, WIRE_ETHERTYPE_IPV6);
+	n = (uint16_t)pkt_put_eth(f, &p, 0, our_mac, WIRE_ETHERTYPE_IPV6);
 	memcpy(f + 6, peer_mac, 6);
 	n += (uint16_t)pkt_put_nd(f + n, ICMP6_NA, 0x60000000, gid_at(peer_ip6), gid_at(our_ip6), gid_at(peer_ip6), peer_mac);
 	run(&p, f, n, 0, &r);
@@ -237,7 +237,7 @@ duplicate_address_detection_is_told_to_all_nodes(void **state)
 
 	make_port(&p);
 	group = pkt_solicited_node(gid_at(our_ip6));
-	pkt_put_eth(f, &p, all_nodes_mac, WIRE_ETHERTYPE_IPV6);
+	pkt_put_eth(f, &p, 0, all_nodes_mac, WIRE_ETHERTYPE_IPV6);
 	memcpy(f + 6, peer_mac, 6);
 	pkt_put_nd(ip, ICMP6_NS, 0, &none, &group, gid_at(our_ip6), peer_mac);
 	wire_put16(ip + 4, ND_BYTES); /* without the option */
@@ -268,6 +268,16 @@ tag(uint8_t *f, uint16_t n, uint16_t tci)
 	return n + WIRE_VLAN_BYTES;
 }
 
+/** Put the link-local, the IPv4 and the IPv6 address into a VLAN. */
+static void
+set_vlans(struct net_port *p, uint16_t link_local, uint16_t ipv4, uint16_t ipv6)
+{
+	p->conf.vlan_id = link_local;
+	p->gids->addr[0].vlan = link_local;
+	p->gids->addr[1].vlan = ipv4;
+	p->gids->addr[2].vlan = ipv6;
+}
+
 static void
 only_our_vlan_is_answered(void **state)
 {
@@ -290,7 +300,7 @@ only_our_vlan_is_answered(void **state)
 		n = unhex(arp_request, f);
 		if (cases[i].tci >= 0)
 			n = tag(f, n, (uint16_t)cases[i].tci);
-		p.conf.vlan_id = cases[i].port_vlan;
+		set_vlans(&p, cases[i].port_vlan, cases[i].port_vlan, cases[i].port_vlan);
 		run(&p, f, n, 0, &r);
 		assert_int_equal(r.action, cases[i].action);
 		if (cases[i].action == NET_DROP)
@@ -298,6 +308,42 @@ only_our_vlan_is_answered(void **state)
 		else if (cases[i].tci >= 0)
 			assert_int_equal(wire_get16(r.frame + 14),
 					 cases[i].tci); /* the answer goes back with the tag */
+	}
+}
+
+static void
+each_address_answers_in_its_vlan(void **state)
+{
+	static const struct {
+		const char *frame;
+		uint16_t vlan; /* of the address that it asks */
+		bool teaches;
+	} cases[] = { { arp_request, 4, true }, { echo_request, 4, false }, { ns_frame, 6, true }, { echo6_request, 6, false } };
+	struct net_port p;
+	struct result r;
+	uint8_t f[FRAME_MAX];
+
+	make_port(&p);
+	set_vlans(&p, 0, 4, 6);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		for (uint16_t vlan = 0; vlan < 8; vlan++) {
+			uint16_t n = unhex(cases[i].frame, f);
+
+			if (vlan != 0)
+				n = tag(f, n, vlan);
+			run(&p, f, n, TAILROOM, &r);
+			if (vlan != cases[i].vlan) {
+				assert_int_equal(r.action, NET_DROP);
+				assert_int_equal(r.c.rx_ignored, 1);
+				assert_false(r.has_learned);
+				continue;
+			}
+			assert_int_equal(r.action, NET_REPLY);
+			assert_int_equal(wire_get16(r.frame + 14), vlan);
+			assert_int_equal(r.has_learned, cases[i].teaches);
+			if (cases[i].teaches)
+				assert_int_equal(r.learned.vlan, vlan);
+		}
 	}
 }
 
@@ -542,15 +588,14 @@ requests_we_send_are_golden(void **state)
 	make_port(&p);
 	gid = gid_from_v4(peer_ip);
 	n = unhex(arp, want);
-	assert_int_equal(pkt_build_solicit(&p, &p.gids->addr[1].gid, &gid, f), n);
+	assert_int_equal(pkt_build_solicit(&p, &p.gids->addr[1].gid, 0, &gid, f), n);
 	assert_memory_equal(f, want, n);
 	n = unhex(ns, want);
-	assert_int_equal(pkt_build_solicit(&p, &p.gids->addr[2].gid, gid_at(peer_ip6), f), n);
+	assert_int_equal(pkt_build_solicit(&p, &p.gids->addr[2].gid, 0, gid_at(peer_ip6), f), n);
 	assert_memory_equal(f, want, n);
 
-	p.conf.vlan_id = 100;
 	n = tag(want, n, 100);
-	assert_int_equal(pkt_build_solicit(&p, &p.gids->addr[2].gid, gid_at(peer_ip6), f), n);
+	assert_int_equal(pkt_build_solicit(&p, &p.gids->addr[2].gid, 100, gid_at(peer_ip6), f), n);
 	assert_memory_equal(f, want, n);
 }
 
@@ -566,6 +611,7 @@ main(void)
 		cmocka_unit_test(ethernet_padding_is_not_sent_back),
 		cmocka_unit_test(duplicate_address_detection_is_told_to_all_nodes),
 		cmocka_unit_test(only_our_vlan_is_answered),
+		cmocka_unit_test(each_address_answers_in_its_vlan),
 		cmocka_unit_test(shared_port_leaves_everything_to_the_kernel),
 		cmocka_unit_test(hostile_packets_are_dropped_and_counted),
 		cmocka_unit_test(every_truncation_is_dropped),

@@ -246,7 +246,7 @@ make_frame(uint32_t bytes)
 	if (p == NULL)
 		fail_msg("no room for %u bytes", bytes);
 	memset(p, 0x5a, bytes);
-	pkt_put_eth(p, hosts.port, hosts.mac_b, WIRE_ETHERTYPE_IPV4);
+	pkt_put_eth(p, hosts.port, 0, hosts.mac_b, WIRE_ETHERTYPE_IPV4);
 	ip = p + WIRE_ETH_BYTES;
 	ip[0] = 0x45;
 	ip[1] = 0;
@@ -516,6 +516,9 @@ mistakes_are_explained(void **state)
 	c = hosts.conf;
 	c.vlan_id = 5;
 	expect_refusal(&c, 1, "type vlan id 5");
+	c = hosts.conf;
+	c.addrs[0].vlan = 5;
+	expect_refusal(&c, 1, "can't have a VLAN: make a VLAN interface (ip link add link veA name veA.5 type vlan id 5)");
 	c = hosts.conf;
 	expect_refusal(&c, 2, hosts.xdp ? "add queue_count=2" : "add qpairs=2");
 	fd = host_socket(0, AF_INET6, SOCK_DGRAM, 0);

@@ -261,6 +261,39 @@ qp1_takes_every_pkey_of_the_table(void **state)
 	host_down(&h);
 }
 
+/** VLAN 0x123 is that of the second answer. */
+static bool
+takes(void *arg, uint16_t port, const struct gid *dgid, uint16_t vlan)
+{
+	static unsigned int asked;
+
+	assert_int_equal(port, 1);
+	assert_int_equal(gid_ip(dgid)[0], 0xfd);
+	assert_int_equal(vlan, 0x123);
+	return ++asked == 2;
+}
+
+static void
+a_mad_in_another_vlan_than_its_addresss_is_dropped(void **state)
+{
+	struct transport_config c = { .sh.pool = pair_pool(), .nb_ports = 2, .mad = on_mad, .takes = takes };
+	struct gsi_host h;
+
+	host_up(&h, default_pkeys);
+	transport_destroy(h.tp);
+	c.sh.mrs = h.mrs;
+	c.sh.qps = h.qps;
+	c.arg = &h;
+	h.tp = transport_create(&c);
+	assert_non_null(h.tp);
+	for (unsigned int i = 0; i < 2; i++) {
+		send_order(&h, &(struct order){ .pkey = 0xffff });
+		assert_int_equal(counters(&h)->rx_bad_vlan, 1);
+		assert_int_equal(h.mads, i);
+	}
+	host_down(&h);
+}
+
 static void
 what_is_no_mad_is_dropped_and_counted(void **state)
 {
@@ -305,6 +338,7 @@ main(void)
 		cmocka_unit_test(what_qp1_sends_is_what_linux_sends),
 		cmocka_unit_test(everything_an_answer_needs_is_told),
 		cmocka_unit_test(qp1_takes_every_pkey_of_the_table),
+		cmocka_unit_test(a_mad_in_another_vlan_than_its_addresss_is_dropped),
 		cmocka_unit_test(what_is_no_mad_is_dropped_and_counted),
 		cmocka_unit_test(flow_label_chooses_the_source_port),
 	};
