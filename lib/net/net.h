@@ -290,7 +290,7 @@ bool net_port_present(const struct net_port *p);
 void net_port_reopen(struct net_port *p);
 /** [control] @return why the last restart failed, or why the device couldn't be opened. */
 const char *net_port_restart_error(const struct net_port *p);
-/** [control] Have the NIC let through what the port needs: the multicast groups that it has joined. */
+/** [control] Have the NIC let through what the port needs: multicast groups that it has joined, VLANs and solicited-node groups of its addresses. */
 void net_port_filter(struct net_port *p);
 /** @return true if the port starts only when its peer is there (memif, role=client). */
 bool net_port_needs_peer(const struct net_port *p);

@@ -30,6 +30,12 @@ void net_gids_free(struct deferred *d);
 /** Make @p g, from malloc(), the addresses that everybody reads. */
 void net_gids_publish(struct net_port *p, struct net_gids *g);
 
+/** VLANs that a NIC lets through. */
+struct nic_vlans {
+	uint16_t id[UROCE_MAX_GIDS];
+	unsigned int nb;
+};
+
 struct net_priv {
 	net_send_fn send;
 	void *send_arg;
@@ -50,6 +56,7 @@ struct net_priv {
 	net_taken_fn taken; /**< net_port_set_taken() */
 	void *taken_arg;
 	bool allmulticast;         /**< the NIC's filter lets all multicast groups through */
+	struct nic_vlans vlans;    /**< that it has been told to let through, if it filters them */
 	struct net_addr last_addrs[UROCE_MAX_GIDS]; /**< that each GID index has, or had last: one that returns gets its index */
 };
 

@@ -113,6 +113,9 @@ def bound(address):
 
 
 # ---- The daemons ----
+VLAN = 5                    # and the number of its network
+
+
 def address_in(network, index):
     """@return a host's address in the network of that number, 0: that of labs"""
     return f'198.19.{network}.{index}' if network else ipv4(index)
@@ -136,17 +139,18 @@ class Host(Uroced):
 
     device = pairs.DEVICE
 
-    def __init__(self, name, index, build, mtu, addresses, engines=1, service=False, networks=1, more=''):
+    def __init__(self, name, index, build, mtu, addresses, engines=1, service=False, networks=1, vlan=False, more=''):
         """
         @param addresses  of the NICs on PCI
         @param service  start it as the systemd unit does, not as root
         @param networks  in how many the first port has an address; a second port is in the second one
+        @param vlan  the first port has an address in VLAN
         @param more  lines of the port's section
         """
         for number in range(1, len(addresses)):
             more += f'[port {DEVICES[number]}]\nethdev = {addresses[number]}\naddresses = {address_in(number, index)}/24\nmtu = {mtu}\n'
         super().__init__(name, index, f'/run/nic/{name}', build, addresses[0], f'mtu = {mtu}\n{more}',
-                         also=[f'{address_in(number, index)}/24' for number in range(1, networks)])
+                         also=[f'{address_in(number, index)}/24' for number in range(1, networks)] + [f'{address_in(VLAN, index)}/24@{VLAN}'] * vlan)
         self.addresses, self.address, self.service, self.engines = addresses, addresses[0], service, engines
         if service:
             shutil.chown(self.folder, USER, USER)

@@ -50,9 +50,9 @@ class Run:
         tell(step=f'{self.part}: {name}', problem=problem, seconds=round(time.monotonic() - began, 1), value=value if isinstance(value, str) else '')
         return not problem
 
-    def host(self, name, index, mtu, engines=1, service=False, addresses=None, networks=1):
+    def host(self, name, index, mtu, engines=1, service=False, addresses=None, networks=1, vlan=False):
         """@return a started uroced on the NIC of that number, or on those with these addresses"""
-        end = hosts.Host(name, index, self.build, mtu, addresses or [nics.ADDRESSES[index - 1]], engines, service, networks)
+        end = hosts.Host(name, index, self.build, mtu, addresses or [nics.ADDRESSES[index - 1]], engines, service, networks, vlan)
         self.ends.append(end)
         if self.step(f'uroced of {name} starts{" as the service" if service else ""}', end.begin):
             return end
@@ -60,7 +60,7 @@ class Run:
 
     def pair(self, mtu, engines=1):
         """Two hosts of uroce: one runs as the service does, one as root."""
-        return hosts.Lab(self.build, self.host('h1', 1, mtu, engines, service=True), self.host('h2', 2, mtu, engines))
+        return hosts.Lab(self.build, self.host('h1', 1, mtu, engines, service=True, vlan=True), self.host('h2', 2, mtu, engines, vlan=True))
 
     def end(self):
         for end in reversed(self.ends):
@@ -104,6 +104,8 @@ def both(run, mtu, commands):
         run.step(command, programs.perftest, lab, command)
     run.step('rping', programs.rping, lab)
     run.step('rstream', programs.rstream, lab)
+    tagged = hosts.Lab(run.build, *(hosts.Port(end, 0, hosts.VLAN) for end in lab.ends.values()))
+    run.step(f'ib_write_bw in VLAN {hosts.VLAN}', programs.perftest, tagged, 'ib_write_bw -n 50')
     fact('interrupts', 'yes' if all(has_interrupts(end) for end in lab.ends.values()) else 'no')
     fact('mtu', str(size))
     return lab

@@ -141,14 +141,6 @@ net_port_notify(struct net_port *p, int fd)
 	rte_spinlock_unlock(&e->lock);
 }
 
-void
-net_port_filter(struct net_port *p)
-{
-	/* A PMD that supports none of these (memif, ring) has no filter that could drop anything. */
-	if (!p->shared && groups_program_nic(p) != 0)
-		rte_eth_promiscuous_enable(p->port_id);
-}
-
 uint32_t
 net_port_events(struct net_port *p)
 {
@@ -164,6 +156,7 @@ net_port_events(struct net_port *p)
 	if (events & PORT_EV_RESTARTED) {
 		/* A device that was reset has forgotten them. */
 		p->priv->allmulticast = false;
+		p->priv->vlans.nb = 0;
 		net_port_filter(p);
 		wake_again(p);
 	}

@@ -345,6 +345,7 @@ net_port_addrs_configure(struct net_port *p, const struct net_addr *addrs, unsig
 		p->conf.addrs[i] = addrs[i];
 	*change = (struct net_gid_change){ .left_out = left_out };
 	adopt(p, g, change);
+	net_port_filter(p);
 	return 0;
 }
 

@@ -213,6 +213,8 @@ profile_generic(const struct rte_eth_dev_info *info, struct pmd_profile *prof)
 	 * ethdev would go on to tell the link's state as it was when the port started.
 	 */
 	prof->looks_at_link = strcmp(info->driver_name, "net_e1000_em") == 0 || strcmp(info->driver_name, "net_vmxnet3") == 0;
+	/* net_virtio takes VIRTIO_NET_F_CTRL_VLAN wherever the device offers it, and the device then begins with no VLAN (virtio 1.2, 5.1.6.5.3). */
+	prof->filters_vlans = strcmp(info->driver_name, "net_virtio") == 0 && (info->rx_offload_capa & RTE_ETH_RX_OFFLOAD_VLAN_FILTER) != 0;
 }
 
 int

@@ -91,6 +91,8 @@ configure_queues(struct opening *o, bool interrupts)
 	/* No more than RoCE v2 can use: drivers want buffers for all of it, and some for headers of their own. */
 	if (!p->priv->pmd.carries_mtu)
 		conf.rxmode.mtu = RTE_MIN(o->ip_mtu, (uint32_t)NET_MAX_ROCE_IP_MTU);
+	if (p->priv->pmd.filters_vlans)
+		conf.rxmode.offloads |= RTE_ETH_RX_OFFLOAD_VLAN_FILTER;
 	conf.intr_conf.rxq = interrupts;
 	conf.intr_conf.lsc = !p->priv->pmd.looks_at_link && (*o->info.dev_flags & RTE_ETH_DEV_INTR_LSC) != 0;
 	conf.intr_conf.rmv = (*o->info.dev_flags & RTE_ETH_DEV_INTR_RMV) != 0;

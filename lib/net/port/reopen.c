@@ -223,6 +223,7 @@ take(struct net_port *p, struct net_port *q)
 	to->kernel_mtu = from->kernel_mtu;
 	to->dev_mtu = from->dev_mtu;
 	to->allmulticast = from->allmulticast;
+	to->vlans = from->vlans;
 	gids_take(p, q);
 	deferred_free_all(&from->old_gids);
 	free(q->gids);

@@ -26,6 +26,10 @@ static struct {
 	struct net_counters counters[2];
 	int device_says; /* to another MTU */
 	uint16_t device_mtu;
+	bool filters;  /* the device has a filter */
+	bool lets[NET_VLAN_MAX + 1]; /* VLANs that it lets through */
+	unsigned int lists, groups;  /* of MAC addresses that it was given; in the last one */
+	bool promiscuous;
 } t;
 
 static void
@@ -275,6 +279,73 @@ __wrap_rte_eth_dev_set_mtu(uint16_t port_id, uint16_t mtu)
 	return t.device_says;
 }
 
+/* ---- The filters of a NIC ---- */
+int __real_rte_eth_dev_set_mc_addr_list(uint16_t port_id, struct rte_ether_addr *macs, uint32_t nb);
+int __wrap_rte_eth_dev_set_mc_addr_list(uint16_t port_id, struct rte_ether_addr *macs, uint32_t nb);
+int __wrap_rte_eth_dev_vlan_filter(uint16_t port_id, uint16_t vlan, int on);
+int __real_rte_eth_promiscuous_enable(uint16_t port_id);
+int __wrap_rte_eth_promiscuous_enable(uint16_t port_id);
+
+int
+__wrap_rte_eth_dev_set_mc_addr_list(uint16_t port_id, struct rte_ether_addr *macs, uint32_t nb)
+{
+	if (!t.filters)
+		return __real_rte_eth_dev_set_mc_addr_list(port_id, macs, nb);
+	t.lists++;
+	t.groups = nb;
+	return 0;
+}
+
+int
+__wrap_rte_eth_dev_vlan_filter(uint16_t port_id, uint16_t vlan, int on)
+{
+	assert_true(t.filters);
+	assert_int_not_equal(t.lets[vlan], on);
+	if (t.device_says == 0)
+		t.lets[vlan] = on;
+	return t.device_says;
+}
+
+int
+__wrap_rte_eth_promiscuous_enable(uint16_t port_id)
+{
+	t.promiscuous = true;
+	return t.filters ? 0 : __real_rte_eth_promiscuous_enable(port_id);
+}
+
+/* Addresses that come while the port runs need solicited-node groups and VLANs, those that go don't any more. */
+static void
+a_nic_lets_through_what_its_addresses_need(void **state)
+{
+	struct net_priv *priv = t.port[0]->priv;
+	bool allmulticast = priv->allmulticast;
+	char err[512] = "";
+	unsigned int groups;
+
+	/* As of a NIC. */
+	t.filters = priv->pmd.filters_vlans = true;
+	priv->allmulticast = t.promiscuous = false;
+	net_port_filter(t.port[0]);
+	assert_true(t.lets[0]);
+	assert_false(t.lets[5]);
+	groups = t.groups;
+	assert_int_equal(configure("198.18.5.1/24@5", "fd00:5::77/64@5", 0, err, sizeof(err)), 0);
+	assert_true(t.lets[0] && t.lets[5]);
+	assert_int_equal(t.groups, groups + 1);
+	assert_int_equal(configure("198.18.7.1/24@7", NULL, 0, err, sizeof(err)), 0);
+	assert_true(t.lets[0] && !t.lets[5] && t.lets[7]);
+	assert_int_equal(t.groups, groups);
+	assert_false(t.promiscuous);
+	t.device_says = -ENOSPC;
+	assert_int_equal(configure("198.18.7.1/24@7", "198.18.5.1/24@5", 0, err, sizeof(err)), 0);
+	assert_true(t.promiscuous);
+	t.device_says = 0;
+	assert_int_equal(configure(NULL, NULL, 0, err, sizeof(err)), 0);
+	t.filters = priv->pmd.filters_vlans = false;
+	priv->allmulticast = allmulticast;
+	priv->vlans.nb = 0;
+}
+
 static void
 a_driver_has_to_agree(void **state)
 {
@@ -323,6 +394,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(largest_roce_frame_passes_in_one_piece),
 		cmocka_unit_test(mtu_changes_while_the_port_runs),
 		cmocka_unit_test(a_driver_has_to_agree),
+		cmocka_unit_test(a_nic_lets_through_what_its_addresses_need),
 		cmocka_unit_test(closed_ports_leave_no_buffer_behind),
 	};
 	char vdev[2][256], dir[] = "/tmp/uroce-test-XXXXXX", socket[64];
