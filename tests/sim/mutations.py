@@ -225,7 +225,7 @@ MUTATIONS = [Mutation(*m) for m in (
     ('migration-never', 'transport/req/loss.c', "retries that have run out don't migrate",
      '} else if (!migration_go(tp, qp)) {',
      '} else if (qp != NULL) {'),
-    ('migration-not-followed', 'transport/path/migration.c', 'the peer does not follow', '\tif (on_alternate(qp, p)) {\n\t\tmigration_go(tp, qp);\n', '\tif (on_alternate(qp, p)) {\n'),
+    ('migration-not-followed', 'transport/path/migration.c', 'the peer does not follow', '\tif (on_alternate(tp, qp, p)) {\n\t\tmigration_go(tp, qp);\n', '\tif (on_alternate(qp, p)) {\n'),
     ('migration-no-new-retries', 'transport/path/migration.c', 'the new path gets no retries', '\tqp->loss.retry_left = qp->loss.retry_cnt;\n', ''),
     ('migration-stays', 'transport/path/migration.c', 'packets go by the old path after a migration', '\tqp_use_path(tp, qp, qp->path.alt);\n', ''),
     ('migration-armed-early', 'transport/path/migration.c', 'armed though the peer isn\'t ready', 'if (!p->bth.migreq && qp_address_match', 'if (qp_address_match'),

@@ -110,7 +110,7 @@ class Failover(unittest.TestCase):
         self.take('r2')
 
     def test_a_connection_goes_on(self):
-        program = ['ib_write_bw', '-d', pairs.DEVICE, '-D', '60', '-s', '65536', '-u', '16']
+        program = ['ib_write_bw', '-d', pairs.DEVICE, '-D', '60', '-s', '65536', '-u', '18']
         server = pairs.start_server(self.lab, [*program, '-x', self.gids('h1')['198.18.0.1']])
         client = pairs.start_client(self.lab, [*program, '-x', self.gids('h2')['198.19.0.2']])
         for side in (server, client):
