@@ -222,8 +222,9 @@ void io_disarm(const struct engine *e);
 uint32_t io_send(struct engine *e);
 /** [owner] Flush the TX vectors. @return number of packets that the ports accepted. */
 uint32_t io_tx(struct engine *e, uint64_t now_ns);
-/** [owner] The transport's transport_config.handoff. */
+/** [owner] The transport's transport_config.takes. */
 bool io_takes(void *engine, uint16_t port, const struct gid *dgid, uint16_t vlan);
+/** [owner] The transport's transport_config.handoff. */
 void io_handoff(void *engine, unsigned int to, uint16_t port, struct rte_mbuf *m, bool trusted);
 /** [owner] Wake the engines that got packets in this turn. */
 void io_handoff_done(struct engine *e);

@@ -121,24 +121,16 @@ ah_create(struct ah_table *t, uint32_t pd, const struct tp_path *path, uint32_t 
 	return 0;
 }
 
-static bool
-own_gid(const struct ah_table *t, uint32_t handle, struct gid *gid)
-{
-	const struct tp_ah *ah = gen_table_get(&t->handles, handle & ((1 << AH_INDEX_BITS) - 1));
-
-	if (ah == NULL || ah->handle != handle)
-		return false;
-	*gid = gid_from_ip(ah->path.addr.ip_version, ah->path.addr.sip);
-	return true;
-}
-
 bool
 ah_address_gone(struct ah_table *t, uint32_t handle, const struct gid *gid, bool gone)
 {
 	struct tp_ah *ah = gen_table_get(&t->handles, handle & ((1 << AH_INDEX_BITS) - 1));
 	struct gid own;
 
-	if (!own_gid(t, handle, &own) || !gid_equal(&own, gid))
+	if (ah == NULL || ah->handle != handle)
+		return false;
+	own = gid_from_ip(ah->path.addr.ip_version, ah->path.addr.sip);
+	if (!gid_equal(&own, gid))
 		return false;
 	atomic_store_explicit(&ah->gone, gone, memory_order_relaxed);
 	/* QPs that have made their template from it do so again. */
