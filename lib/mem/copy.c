@@ -164,15 +164,6 @@ mr_atomic(struct mr *mr, uint64_t va, enum mr_atomic_op op, uint64_t arg1, uint6
 	p = (_Atomic uint64_t *)(s->host + (pva - s->va));
 	if ((uintptr_t)p % sizeof(*p) != 0)
 		return atomic_copy(mr, va, op, arg1, arg2, old);
-	if (op == MR_FETCH_ADD) {
-		*old = atomic_fetch_add(p, arg1);
-		return 0;
-	}
-	*old = arg1;
-	/*
-	 * If the exchange fails, *old becomes the current value; otherwise it is the compared value, which was the
-	 * current one.
-	 */
-	atomic_compare_exchange_strong(p, old, arg2);
+	mem_atomic(p, op, arg1, arg2, old);
 	return 0;
 }

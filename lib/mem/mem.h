@@ -289,6 +289,41 @@ mr_write(struct mr *mr, uint64_t va, const void *src, size_t len)
 
 /** Atomic operations of mr_atomic(). */
 enum mr_atomic_op { MR_CMP_SWAP, MR_FETCH_ADD };
+
+/** @return the word at @p va, which mr_check() has approved, if the region is mapped in one piece and the word is aligned in memory; else NULL. */
+static inline _Atomic uint64_t *
+mr_word(const struct mr *mr, uint64_t va)
+{
+	uintptr_t at = (uintptr_t)mr->host + (va - mr->iova);
+
+	return mr->host != NULL && at % sizeof(uint64_t) == 0 ? (_Atomic uint64_t *)at : NULL;
+}
+
+/** mr_atomic() on a word that is mapped and aligned. */
+static inline void
+mem_atomic(_Atomic uint64_t *p, enum mr_atomic_op op, uint64_t arg1, uint64_t arg2, uint64_t *old)
+{
+	if (op == MR_FETCH_ADD) {
+		*old = atomic_fetch_add(p, arg1);
+		return;
+	}
+	*old = arg1;
+	/* If the exchange fails, *old becomes the current value; otherwise it is the compared value, which was the current one. */
+	atomic_compare_exchange_strong(p, old, arg2);
+}
+
+/** The same, if @p va is such a word. @return false: it isn't, and nothing was done. */
+static inline bool
+mr_atomic_mapped(const struct mr *mr, uint64_t va, enum mr_atomic_op op, uint64_t arg1, uint64_t arg2, uint64_t *old)
+{
+	_Atomic uint64_t *p = mr_word(mr, va);
+
+	if (__builtin_expect(p == NULL, 0))
+		return false;
+	mem_atomic(p, op, arg1, arg2, old);
+	return true;
+}
+
 /**
  * [engine] 64-bit atomic at @p va (8-byte aligned, checked by the caller), in host byte order. On mapped memory it is a
  * locked instruction, atomic with respect to every CPU; on remote memory it is atomic among engines only. The latter

@@ -91,15 +91,6 @@ use_parts(struct qp *qp, int n)
 int
 qp_create_as(struct transport *tp, const struct qp_params *p, uint32_t qpn, struct qp **out)
 {
-	static const struct {
-		uint8_t service, prefix;
-	} types[] = {
-		[UROCE_QPT_RC] = { WIRE_RC, WIRE_RC },
-		[UROCE_QPT_UC] = { WIRE_UC, WIRE_UC },
-		[UROCE_QPT_UD] = { WIRE_UD, WIRE_UD },
-		[UROCE_QPT_XRC_SEND] = { WIRE_RC, WIRE_XRC },
-		[UROCE_QPT_XRC_RECV] = { WIRE_RC, WIRE_XRC },
-	};
 	struct qp *qp;
 	int rc;
 
@@ -110,8 +101,8 @@ qp_create_as(struct transport *tp, const struct qp_params *p, uint32_t qpn, stru
 		return ENOMEM;
 	qp->tp = tp;
 	qp->type = (uint8_t)p->type;
-	qp->service = types[p->type].service;
-	qp->prefix = types[p->type].prefix;
+	qp->service = qp_service(p->type);
+	qp->prefix = p->type == UROCE_QPT_XRC_SEND || p->type == UROCE_QPT_XRC_RECV ? WIRE_XRC : qp->service;
 	qp->pd = p->pd;
 	qp->send_cq = p->send_cq;
 	qp->recv_cq = p->recv_cq;

@@ -18,9 +18,9 @@
 #include "transport/resp/resp_priv.h"
 
 static bool
-restore_wqes(struct transport *tp, struct qp *qp, const struct qp_record *r, const struct qp_record_wqe *w)
+restore_wqes(struct transport *tp, struct qp *qp, const struct qp_record *r, const struct qp_record_parts *parts)
 {
-	if (r->nb_wqes > TP_INFLIGHT_OWN) {
+	if (parts->nb_wqes > TP_INFLIGHT_OWN) {
 		struct tp_swqe *big = share_lend(tp, qp->share, TP_POOL_INFLIGHT, &tp->inflight_blocks);
 
 		if (big == NULL)
@@ -28,10 +28,13 @@ restore_wqes(struct transport *tp, struct qp *qp, const struct qp_record *r, con
 		qp->req.inflight = big;
 		qp->req.inflight_mask = TP_INFLIGHT_MAX - 1;
 	}
-	for (uint32_t i = 0; i < r->nb_wqes; i++, w++)
+	for (uint32_t i = 0; i < parts->nb_wqes; i++) {
+		const struct qp_record_wqe *w = &parts->wqes[i];
+
 		qp->req.inflight[(r->sq_tail + i) & qp->req.inflight_mask] = (struct tp_swqe){
 			.wr_id = w->wr_id, .first_psn = w->first_psn, .last_psn = w->last_psn, .length = w->length, .recvs = w->recvs,
 			.opcode = w->opcode, .flags = w->flags, .nb_sge = w->nb_sge, .status = w->status, .verr = w->verr };
+	}
 	return true;
 }
 
@@ -175,7 +178,7 @@ fill(struct transport *tp, struct qp *qp, const struct qp_record *r, const struc
 	QP_RECORD_BOOL(LOAD)
 #undef LOAD
 	restore_srq(tp, qp, r->srqn);
-	if (!journal_keep(qp, r, parts->kept) || !restore_receive(tp, qp, r, parts) || !restore_wqes(tp, qp, r, parts->wqes) || !restore_results(tp, qp, r, parts) ||
+	if (!journal_keep(qp, r, parts->kept) || !restore_receive(tp, qp, r, parts) || !restore_wqes(tp, qp, r, parts) || !restore_results(tp, qp, r, parts) ||
 	    !restore_path(tp, qp, r))
 		return false;
 	qp->resp.res_head = r->res_head;

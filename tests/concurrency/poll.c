@@ -97,7 +97,7 @@ check_sum(void)
 }
 
 static const struct explore_mutation atomic_mutations[] = {
-	{ EXPLORE_DROP, "mr_atomic", "add p", 0 }, { EXPLORE_DROP, "mr_atomic", "cas p", 0 }, { 0 }
+	{ EXPLORE_DROP, "mem_atomic", "add p", 0 }, { EXPLORE_DROP, "mem_atomic", "cas p", 0 }, { 0 }
 };
 
 int

@@ -246,10 +246,13 @@ crash_killed(struct sim_world *w, struct sim_ep *ep)
 	for (uint32_t i = 0; i < ep->nb_cqs; i++)
 		moderation[i] = atomic_load(&ep->cqs[i].cq->moderation);
 	for (uint32_t i = 0; i < RESTART_MAX_QPS; i++) {
-		const struct sim_qp *q = restart_qp(w, ep, i);
+		struct sim_qp *q = restart_qp(w, ep, i);
 
 		if (q != NULL && q->qp != NULL)
 			qpns[i] = qp_num(q->qp);
+		/* A CNP that was about to leave is lost. */
+		if (q != NULL)
+			q->cnp_due_ns = 0;
 	}
 	restart_look(w, ep, s);
 	connect_restart(w, ep);

@@ -174,10 +174,9 @@ after_crash_qp(struct control *c, struct obj_qp *qp, const struct qp_record *fro
 {
 	struct qp_record *r = &to->qp.fixed;
 
-	*lost = false;
 	if (record_check(from, room, RECORD_QP, QP_RECORD_VERSION, sizeof(*from)) != NULL || from->nb_res > UROCE_MAX_RD_ATOMIC)
 		return false;
-	if (from_journal(c, qp, from, r))
+	if (!*lost && from_journal(c, qp, from, r))
 		return true;
 	if (is_current(from))
 		return false;
@@ -204,7 +203,7 @@ after_crash_qp(struct control *c, struct obj_qp *qp, const struct qp_record *fro
 void
 after_crash_tell(struct session *s, const char *type, uint32_t qpn, uint64_t cookie)
 {
-	CTL_LOG(NOTICE, "QP %#x (%s) of %s (pid %d) can't go on after the crash, as its state was not written down: it is in ERR", qpn, type, s->program,
+	CTL_LOG(NOTICE, "QP %#x (%s) of %s (pid %d) can't go on after the crash, as its state was not written down, or isn't what its SQ says: it is in ERR", qpn, type, s->program,
 		(int)s->pid);
 	s->control->taken_over.qps_lost++;
 	session_send_async(s, UROCE_EVENT_QP_FATAL, cookie);

@@ -33,7 +33,7 @@ bool after_crash_srq(struct control *c, const struct obj_srq *srq, const struct 
 /**
  * @param qp  With its CQs; NULL: an XRC target.
  * @param p  With its rings.
- * @param lost  Set if the QP can't go on: then it is in ERR, and flushes what is posted.
+ * @param lost  Set if the QP can't go on: then it is in ERR, and flushes what is posted. If it is set before, what the journal says was refused.
  */
 bool after_crash_qp(struct control *c, struct obj_qp *qp, const struct qp_record *from, uint32_t room, const struct qp_params *p, union after_crash_record *to, bool *lost);
 /** Tell the log and the program that a QP can't go on. */

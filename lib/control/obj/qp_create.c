@@ -356,10 +356,13 @@ unmake_on_engine(struct engine *e, void *arg, uint64_t now_ns)
 static int
 make_again(struct session *s, const struct obj_qp_record *from, struct obj_qp *qp, struct stream_in *in, struct request *r)
 {
+	const bool crashed = s->control->s.crashed_ns != 0;
+	const struct qp_record *saved;
 	union after_crash_record now;
 	struct make_args a;
 	bool lost = false;
 	struct layout l;
+	uint32_t room;
 	int rc;
 
 	lay_out(&qp->made_as, &l);
@@ -374,17 +377,24 @@ make_again(struct session *s, const struct obj_qp_record *from, struct obj_qp *q
 	if (rc != 0)
 		goto fail_slot;
 	fill_args(s, qp, &l, &a);
-	a.from = stream_foreign(in, &a.room);
+	a.from = saved = stream_foreign(in, &room);
+	a.room = room;
 	a.why = "its record is missing";
 	rc = EINVAL;
-	if (a.from != NULL && s->control->s.crashed_ns != 0 && after_crash_qp(s->control, qp, a.from, a.room, &a.params, &now, &lost)) {
+	if (saved != NULL && crashed && after_crash_qp(s->control, qp, saved, room, &a.params, &now, &lost)) {
 		a.from = &now.qp.fixed;
 		a.room = sizeof(now);
 	}
 	if (qp->block.bytes < sizeof(struct ring_qp_shared) + l.sq_bytes + l.rq_bytes)
 		a.why = "its rings aren't in its block";
-	else if (a.from != NULL)
+	else if (saved != NULL)
 		rc = engine_call(s->control->s.engines[qp->engine], make_on_engine, &a);
+	if (rc == EINVAL && a.from == &now.qp.fixed && !lost) {
+		/* What the journal says isn't what the program has in its SQ. */
+		lost = true;
+		if (after_crash_qp(s->control, qp, saved, room, &a.params, &now, &lost))
+			rc = engine_call(s->control->s.engines[qp->engine], make_on_engine, &a);
+	}
 	if (rc != 0) {
 		req_fail(r, rc, "%s", a.why);
 		goto fail_block;

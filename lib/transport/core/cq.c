@@ -129,6 +129,7 @@ cq_push(struct transport *tp, struct cq *cq, struct qp *qp, const struct tp_cqe 
 	union ring_cqe_ctl ctl = e->ctl;
 	const struct cq_ring *ring;
 	struct ring_cqe *slot;
+	uint8_t phase;
 	uint32_t n;
 
 	if (unlikely(!cq_reserve(cq, &n, &ring))) {
@@ -146,9 +147,11 @@ cq_push(struct transport *tp, struct cq *cq, struct qp *qp, const struct tp_cqe 
 	if (unlikely(ring->stamps != NULL))
 		ring->stamps[n & ((UINT32_C(1) << ring->ring.order) - 1)] =
 			tp->c.stamp_ns != NULL ? tp->c.stamp_ns(tp->c.arg) : tp->now_ns;
-	ctl.phase = ring_phase(n, ring->ring.order);
+	phase = ring_phase(n, ring->ring.order);
+	/* Not shown yet. */
 	if (unlikely(tp->journal != NULL))
-		ctl.phase ^= RING_PHASES;
+		phase ^= RING_PHASES;
+	ctl.phase = phase;
 	atomic_store_explicit(&slot->ctl, ctl.word, memory_order_release);
 	if (unlikely(e->status != UROCE_WC_SUCCESS)) {
 		if (e->status == UROCE_WC_WR_FLUSH_ERR)
@@ -160,8 +163,7 @@ cq_push(struct transport *tp, struct cq *cq, struct qp *qp, const struct tp_cqe 
 	}
 	/* Errors count as solicited (11.4.2.2). */
 	if (unlikely(tp->journal != NULL))
-		journal_cqe(tp, cq, qp, &slot->ctl, n, ring->ring.order,
-			    ctl.solicited || e->status != UROCE_WC_SUCCESS ? TP_TOUCHED | TP_TOUCHED_SOLICITED : TP_TOUCHED);
+		journal_cqe(tp, cq, qp, &slot->ctl, n, ring->ring.order, ctl.solicited || e->status != UROCE_WC_SUCCESS);
 	else if (cq->channel >= 0)
 		cq_touch(tp, cq, ctl.solicited || e->status != UROCE_WC_SUCCESS);
 }

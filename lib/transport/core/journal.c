@@ -35,8 +35,8 @@ item(struct tp_journal *j, uint8_t kind, uint32_t number, uint32_t counter, uint
 	struct tp_told *t = &j->told[j->nb_items];
 
 	UROCE_ASSERT(j->nb_items < JOURNAL_ITEMS);
+	journal_run_ends(j);
 	j->nb_items++;
-	j->run_next = NULL;
 	i->number = number;
 	i->counter = counter;
 	i->kind = kind;
@@ -51,18 +51,18 @@ item(struct tp_journal *j, uint8_t kind, uint32_t number, uint32_t counter, uint
 }
 
 void
-journal_cqe_item(struct transport *tp, struct cq *cq, _Atomic uint64_t *ctl, uint32_t counter, uint32_t order, uint8_t touched)
+journal_cqe_item(struct transport *tp, struct cq *cq, _Atomic uint64_t *ctl, uint32_t counter, uint32_t order)
 {
 	struct tp_journal *j = tp->journal;
 	struct tp_told *t = item(j, JOURNAL_ITEM_CQE, cq->number, counter, 0, 0, (uint8_t)order);
 	uint32_t size = UINT32_C(1) << order;
 
-	t->type = touched;
+	t->type = TP_TOUCHED;
 	t->cq = cq;
 	t->what = ctl;
-	/* Those that follow in this lap. */
-	j->run_left = RTE_MIN((uint32_t)UINT8_MAX, size - 1 - (counter & (size - 1)));
-	j->run_next = j->run_left != 0 ? ctl + JOURNAL_CTL_STEP : NULL;
+	j->run_next = ctl + JOURNAL_CTL_STEP;
+	/* Others follow in this lap. */
+	j->run_end = ctl + (1 + RTE_MIN((uint32_t)UINT8_MAX, size - 1 - (counter & (size - 1)))) * JOURNAL_CTL_STEP;
 }
 
 void
@@ -125,17 +125,29 @@ noted_atomic(struct tp_journal *j, const struct qp *qp, uint32_t psn, struct mr 
 	     uint64_t *old)
 {
 	struct journal_atomic *a = &j->list->atomics[j->nb_atomics];
-	uint64_t was;
-	int rc = mr_read(mr, va, &was, sizeof(was));
+	_Atomic uint64_t *w = mr_word(mr, va);
+	uint64_t was, becomes;
+	int rc = 0;
 
 	UROCE_ASSERT(j->nb_atomics < JOURNAL_ATOMICS);
+	if (likely(w != NULL))
+		was = atomic_load_explicit(w, memory_order_relaxed);
+	else
+		rc = mr_read(mr, va, &was, sizeof(was));
 	while (rc == 0) {
-		*a = (struct journal_atomic){ .before = was, .after = op == MR_FETCH_ADD ? was + arg1 : was == arg1 ? arg2 : was, .va = va, .key = mr->key,
-					      .qpn = qp->qpn, .psn = psn };
-		a->check = journal_atomic_check(a, j->turn);
+		becomes = op == MR_FETCH_ADD ? was + arg1 : was == arg1 ? arg2 : was;
+		a->before = was;
+		a->after = becomes;
+		a->va = va;
+		a->key = mr->key;
+		a->qpn = qp->qpn;
+		a->psn = psn;
+		atomic_store_explicit(&a->done, 0, memory_order_relaxed);
+		a->check = journal_atomic_sum(was, becomes, va, mr->key, qp->qpn, psn, j->turn);
 		store(&j->list->nb_atomics, journal_number(j->nb_atomics + 1));
 		journal_step(j);
-		rc = mr_atomic(mr, va, MR_CMP_SWAP, a->before, a->after, old);
+		if (unlikely(!mr_atomic_mapped(mr, va, MR_CMP_SWAP, was, becomes, old)))
+			rc = mr_atomic(mr, va, MR_CMP_SWAP, was, becomes, old);
 		if (rc == 0 && *old == was)
 			break;
 		/* Somebody else has changed it. What the note says now may be there by chance. */
@@ -193,7 +205,7 @@ journal_atomic(struct transport *tp, struct qp *qp, uint32_t psn, struct mr *mr,
 		MARK("an atomic was executed in a turn that didn't count");
 		return 0;
 	}
-	if (tp->c.copy != NULL && mr_is_remote(mr, va, sizeof(uint64_t))) {
+	if (unlikely(mr->host == NULL) && tp->c.copy != NULL && mr_is_remote(mr, va, sizeof(uint64_t))) {
 		int rc = copy_atomic(tp, qp, mr, va, op, arg1, arg2, old);
 
 		if (rc == 0 && (qp->copy == NULL || qp->copy->mode == COPY_EXECUTE))
@@ -218,7 +230,7 @@ journal_note_local(struct qp *qp, uint32_t counter)
 
 	if (q == NULL)
 		return;
-	store(&q->slot->local, journal_note_of(q->journal->turn, counter + 1));
+	store(&q->slot->local, journal_note_of(q->journal->note_zero, counter + 1));
 	journal_step(q->journal);
 }
 

@@ -22,7 +22,7 @@
 
 #define JOURNAL_MAGIC UINT64_C(0x6c616e72756f6a75)
 enum {
-	JOURNAL_VERSION = 1,
+	JOURNAL_VERSION = 2,
 	JOURNAL_ITEMS = 32768,   /**< things to be shown in a turn */
 	JOURNAL_ITEMS_STEP = 16384, /**< what one step may add to them: a batch of packets, each of which may complete all that is in flight, or have all that is held beyond a gap executed */
 	JOURNAL_ATOMICS = 8192,  /**< atomics executed in a turn */
@@ -76,22 +76,20 @@ journal_get_number(uint64_t word, uint32_t *n)
 	return word == journal_number(*n);
 }
 
-/** @return the XOR of the bytes of @p x. */
-static inline uint8_t
-journal_fold8(uint64_t x)
+/* A note of a turn is a bit that makes the number of ones odd, 31 bits of the turn's number, and a value. */
+/** @return the note of value 0. */
+static inline uint64_t
+journal_note_zero(uint64_t turn)
 {
-	x ^= x >> 32;
-	x ^= x >> 16;
-	return (uint8_t)(x ^ x >> 8);
+	uint64_t x = (turn & 0x7fffffff) << 32;
+
+	return x | (uint64_t)!__builtin_parityll(x) << 63;
 }
 
-/** A note of a turn: 24 bits of its number, a check, and a value. */
 static inline uint64_t
-journal_note_of(uint64_t turn, uint32_t value)
+journal_note_of(uint64_t zero, uint32_t value)
 {
-	uint64_t x = turn << 40 | value;
-
-	return x | (uint64_t)(uint8_t)(journal_fold8(x) ^ 0x5a) << 32;
+	return zero ^ value ^ (uint64_t)__builtin_popcount(value) << 63;
 }
 
 /** @return false: it is damaged. No note at all is of no turn. */
@@ -99,8 +97,8 @@ static inline bool
 journal_get_note(uint64_t note, uint64_t turn, uint32_t *value, bool *now)
 {
 	*value = (uint32_t)note;
-	*now = note != 0 && note >> 40 == (turn & 0xffffff);
-	return note == 0 || note == journal_note_of(note >> 40, *value);
+	*now = note != 0 && (note >> 32 & 0x7fffffff) == (turn & 0x7fffffff);
+	return note == 0 || __builtin_parityll(note) != 0;
 }
 
 /* ---- What a turn shows, and which atomics it executed ---- */
@@ -135,9 +133,15 @@ static_assert(sizeof(struct journal_atomic) == 48, "format");
 #define JOURNAL_DONE UINT32_C(0x656e6f64)
 
 static inline uint64_t
+journal_atomic_sum(uint64_t before, uint64_t after, uint64_t va, uint32_t key, uint32_t qpn, uint32_t psn, uint64_t turn)
+{
+	return before ^ (after << 1 | after >> 63) ^ va ^ ((uint64_t)key << 32 | qpn) ^ psn ^ turn ^ UINT64_C(0x5aa55aa55aa55aa5);
+}
+
+static inline uint64_t
 journal_atomic_check(const struct journal_atomic *a, uint64_t turn)
 {
-	return a->before ^ (a->after << 1 | a->after >> 63) ^ a->va ^ ((uint64_t)a->key << 32 | a->qpn) ^ a->psn ^ turn ^ UINT64_C(0x5aa55aa55aa55aa5);
+	return journal_atomic_sum(a->before, a->after, a->va, a->key, a->qpn, a->psn, turn);
 }
 
 struct journal_list {

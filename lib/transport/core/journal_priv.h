@@ -35,7 +35,6 @@ struct tp_journal_qp {
 	struct tp_kept *kept;        /**< or NULL */
 	uint32_t n;                  /**< of the slot */
 	uint32_t state_shown;        /**< what shared->state says */
-	uint32_t wqes_to;            /**< WQEs in flight before this counter are in the slot */
 	uint32_t cold, cold_of[2];   /**< numbers that change with what seldom changes, now and in both copies */
 	uint8_t state;               /**< enum journal_state */
 	uint8_t copy;                /**< the copy that counts */
@@ -62,12 +61,13 @@ struct tp_journal {
 	struct journal_srq *srqs;
 	_Atomic uint64_t *owed;      /**< per CQ */
 	uint8_t *counters, *slots;   /**< in the memory, too: struct journal_counters, struct journal_slot */
-	uint64_t turn;               /**< that is being made */
+	uint64_t turn;               /**< that is being made, */
+	uint64_t tag, note_zero;     /**< its tag, and its note of value 0 */
 	uint32_t nb_items, nb_atomics, nb_dirty, nb_srqs, nb_slots;
 	uint32_t room;               /**< with so many items a turn ends at the next step */
 	struct tp_told *told;
-	const _Atomic uint64_t *run_next; /**< the CQE that would lengthen the last item, or NULL */
-	uint32_t run_left;           /**< how many more can */
+	const _Atomic uint64_t *run_next; /**< the CQE that would lengthen the last item, or NULL; how many it has is written when it ends */
+	const _Atomic uint64_t *run_end; /**< with that one it can't */
 	struct tp_journal_qp **dirty;
 	struct tp_journal_dirty_srq {
 		struct srq *srq;     /**< NULL: destroyed */
@@ -101,8 +101,10 @@ journal_step(const struct tp_journal *j)
 static inline void
 journal_commit(struct transport *tp)
 {
-	if (unlikely(tp->journal != NULL))
-		tp->journal->commit(tp);
+	const struct tp_journal *j = tp->journal;
+
+	if (unlikely(j != NULL) && (j->nb_dirty | j->nb_items | j->nb_srqs | j->nb_atomics) != 0)
+		j->commit(tp);
 }
 
 void journal_dirty(struct tp_journal_qp *q);
@@ -140,24 +142,32 @@ void journal_stepped(struct transport *tp, struct qp *qp);
 /* ---- What is to be shown ---- */
 enum { JOURNAL_CTL_STEP = sizeof(struct ring_cqe) / sizeof(uint64_t) }; /**< from the ctl of a CQE to that of the next one */
 /** A new item for a CQE, which others may follow. */
-void journal_cqe_item(struct transport *tp, struct cq *cq, _Atomic uint64_t *ctl, uint32_t counter, uint32_t order, uint8_t touched);
+void journal_cqe_item(struct transport *tp, struct cq *cq, _Atomic uint64_t *ctl, uint32_t counter, uint32_t order);
+/** No CQE will lengthen the last item any more. */
+static inline void
+journal_run_ends(struct tp_journal *j)
+{
+	if (j->run_next == NULL)
+		return;
+	j->told[j->nb_items - 1].more = (uint8_t)((j->run_next - (const _Atomic uint64_t *)j->told[j->nb_items - 1].what) / JOURNAL_CTL_STEP - 1);
+	j->run_next = NULL;
+}
 /** A CQE of @p qp was written, with its slot's phase still the former one. */
 static inline void
-journal_cqe(struct transport *tp, struct cq *cq, struct qp *qp, _Atomic uint64_t *ctl, uint32_t counter, uint32_t order, uint8_t touched)
+journal_cqe(struct transport *tp, struct cq *cq, struct qp *qp, _Atomic uint64_t *ctl, uint32_t counter, uint32_t order, bool solicited)
 {
 	struct tp_journal *j = tp->journal;
-	struct tp_told *t;
 
 	journal_touch(qp);
 	/* Mostly it is the next one in the ring. */
-	if (unlikely(ctl != j->run_next)) {
-		journal_cqe_item(tp, cq, ctl, counter, order, touched);
-		return;
-	}
-	t = &j->told[j->nb_items - 1];
-	t->more++;
-	t->type |= touched;
-	j->run_next = --j->run_left != 0 ? ctl + JOURNAL_CTL_STEP : NULL;
+	if (unlikely(ctl != j->run_next))
+		journal_cqe_item(tp, cq, ctl, counter, order);
+	else
+		j->run_next = ctl + JOURNAL_CTL_STEP;
+	if (unlikely(solicited))
+		j->told[j->nb_items - 1].type |= TP_TOUCHED_SOLICITED;
+	if (unlikely(j->run_next == j->run_end))
+		journal_run_ends(j);
 	journal_step(j);
 }
 
@@ -185,7 +195,7 @@ journal_note_placed(struct qp *qp, uint32_t psn)
 
 	if (likely(q == NULL))
 		return;
-	atomic_store_explicit(&q->slot->placed, journal_note_of(q->journal->turn, (psn + 1) & WIRE_PSN_MASK), memory_order_release);
+	atomic_store_explicit(&q->slot->placed, journal_note_of(q->journal->note_zero, (psn + 1) & WIRE_PSN_MASK), memory_order_release);
 	journal_step(q->journal);
 }
 /** @return whether the local WQE @p counter was executed in a turn that didn't count. */

@@ -29,6 +29,13 @@ static const uint8_t qp_state_ops[UROCE_QPS_STATES] = {
 	[UROCE_QPS_ERR] = QP_CONNECTED | QP_HAS_SENT | QP_FLUSHES_SQ | QP_FLUSHES_RQ,
 };
 
+/** @return the service of QPs of this type: XRC follows RC's rules. */
+static inline uint8_t
+qp_service(enum uroce_qp_type type)
+{
+	return type == UROCE_QPT_UC ? WIRE_UC : type == UROCE_QPT_UD ? WIRE_UD : WIRE_RC;
+}
+
 /** @return whether the QP's state allows any of @p ops. */
 static inline bool
 qp_does(const struct qp *qp, uint8_t ops)

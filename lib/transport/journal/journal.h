@@ -26,7 +26,7 @@
 /* ---- Writing: transport_config.journal ---- */
 /**
  * @return how many bytes of memory a journal needs; 0: a limit is 0 or beyond those of lib/ring/abi.h. Memory that is never used is never touched, so a sparse
- * memfd holds little more than what its QPs need: 8 KiB for one that rests.
+ * memfd holds little more than what its QPs need: at most 8 KiB for each.
  */
 size_t journal_bytes(const struct journal_limits *l);
 /**
@@ -37,7 +37,7 @@ void transport_commit(struct transport *tp);
 
 /* ---- Reading: the journals of a process that was killed ---- */
 /** The largest record that journals_qp() gives. */
-#define JOURNAL_QP_BYTES ((uint32_t)(sizeof(struct qp_record) + 256 * sizeof(struct qp_record_wqe) + UROCE_MAX_RD_ATOMIC * (sizeof(struct qp_record_res) + \
+#define JOURNAL_QP_BYTES ((uint32_t)(sizeof(struct qp_record) + sizeof(struct qp_record_wqe) + UROCE_MAX_RD_ATOMIC * (sizeof(struct qp_record_res) + \
 	sizeof(struct qp_record_read) + sizeof(struct qp_record_kept)) + UROCE_MAX_SGE * sizeof(struct qp_record_sge)))
 
 struct journals;

@@ -8,6 +8,7 @@
 #include "base/mark.h"
 #include "mem/mem.h"
 #include "transport/journal/read_priv.h"
+#include "transport/record/record_priv.h"
 
 /* ---- Opening ---- */
 static const char *
@@ -253,23 +254,6 @@ put_times(struct qp_record *r, uint64_t now_ns)
 	r->cnp_ns = r->cnp_ns > now_ns ? r->cnp_ns - now_ns : 0;
 }
 
-static bool
-put_wqes(const struct journal_slot *s, struct qp_record *r)
-{
-	struct qp_record_wqe *to = (void *)(r + 1);
-	uint32_t mask = journal_wqe_mask(r->sq_order);
-
-	for (uint32_t i = 0; i < r->nb_wqes; i++) {
-		const struct qp_record_wqe *w = &s->wqes[(r->sq_tail + i) & mask];
-
-		to[i] = *w;
-		if ((w->reserved[0] | w->reserved[1] << 8 | (uint32_t)w->reserved[2] << 16) != journal_wqe_check(w, r->sq_tail + i))
-			return false;
-		memset(to[i].reserved, 0, sizeof(to[i].reserved));
-	}
-	return true;
-}
-
 /* @return whether the last atomic was executed, of which the note doesn't say it. */
 static bool
 was_executed(const struct journal_atomic *a, struct mr_table *mrs)
@@ -353,13 +337,18 @@ put_parts(const struct journal *j, const struct journal_found *f, struct mr_tabl
 {
 	const struct journal_slot *s = slot_of(j, f->slot);
 	const uint8_t *from = s->parts[f->copy];
-	uint32_t res = r->nb_res * (uint32_t)sizeof(struct qp_record_res), reads = r->nb_reads * (uint32_t)sizeof(struct qp_record_read),
+	uint32_t res = journal_results_bytes(r->nb_res), reads = r->nb_reads * (uint32_t)sizeof(struct qp_record_read),
 		 sges = r->nb_sges * (uint32_t)sizeof(struct qp_record_sge), kept = r->nb_kept * (uint32_t)sizeof(struct qp_record_kept);
 	uint8_t *to = (uint8_t *)(r + 1) + r->nb_wqes * sizeof(struct qp_record_wqe);
+	struct qp_record_res *results = (void *)to;
+	struct tp_res t;
 
 	/* No result at all isn't written. */
 	memset(to, 0, r->res_max * sizeof(struct qp_record_res));
-	memcpy(to, from, res);
+	for (uint32_t i = 0; i < r->nb_res; i++) {
+		memcpy(&t, from + i * sizeof(t), sizeof(t));
+		results[i] = record_res(&t);
+	}
 	to += r->res_max * sizeof(struct qp_record_res);
 	r->nb_res = r->res_max;
 	memcpy(to, from + res, reads);
@@ -377,10 +366,10 @@ put_parts(const struct journal *j, const struct journal_found *f, struct mr_tabl
 static bool
 numbers_ok(const struct qp_record *r, uint32_t parts_bytes)
 {
-	if (r->nb_wqes > TP_INFLIGHT_MAX || r->sq_order > 31 || r->nb_wqes > UINT32_C(1) << r->sq_order || r->res_max > UROCE_MAX_RD_ATOMIC ||
+	if (r->nb_wqes > 1 || r->res_max > UROCE_MAX_RD_ATOMIC ||
 	    (r->nb_res != 0 && r->nb_res != r->res_max) || r->nb_reads > r->nb_res || r->nb_sges > UROCE_MAX_SGE || r->nb_kept > UROCE_MAX_RD_ATOMIC)
 		return false;
-	return parts_bytes == r->nb_res * sizeof(struct qp_record_res) + r->nb_reads * sizeof(struct qp_record_read) +
+	return parts_bytes == journal_results_bytes(r->nb_res) + r->nb_reads * sizeof(struct qp_record_read) +
 				      r->nb_sges * sizeof(struct qp_record_sge) + r->nb_kept * sizeof(struct qp_record_kept);
 }
 
@@ -413,9 +402,9 @@ journals_qp(const struct journals *js, uint32_t qpn, struct mr_table *mrs, uint6
 	if (!numbers_ok(to, c->parts_bytes))
 		return EBADMSG;
 	put_times(to, now_ns);
-	if (!put_wqes(slot_of(j, f->slot), to) || !put_parts(j, f, mrs, to))
-		return EBADMSG;
-	return 0;
+	if (to->nb_wqes != 0)
+		memcpy(to + 1, &c->oldest, sizeof(c->oldest));
+	return put_parts(j, f, mrs, to) ? 0 : EBADMSG;
 }
 
 /* ---- SRQs ---- */

@@ -16,36 +16,29 @@ store(_Atomic uint64_t *at, uint64_t word)
 	atomic_store_explicit(at, word, memory_order_release);
 }
 
-static_assert(sizeof(struct qp_record_wqe) == sizeof(struct tp_swqe) && offsetof(struct qp_record_wqe, recvs) == offsetof(struct tp_swqe, recvs) &&
-	      offsetof(struct qp_record_wqe, opcode) == 24 && offsetof(struct tp_swqe, opcode) == 24 &&
-	      offsetof(struct qp_record_wqe, verr) == 28 && offsetof(struct tp_swqe, verr) == 28, "write_wqes() copies one to the other");
-
 static struct journal_slot *
 slot_at(const struct tp_journal *j, uint32_t n)
 {
 	return (void *)(j->slots + (size_t)n * JOURNAL_SLOT_BYTES);
 }
 
-/* ---- What changes is written down ---- */
-/* WQEs don't change while they are in flight, except for the status that a bad one has got, which it will get again. */
 static void
-write_wqes(struct journal_slot *s, struct tp_journal_qp *q, const struct qp *qp)
+begin_turn(struct tp_journal *j, uint64_t turn)
 {
-	uint32_t mask = journal_wqe_mask(qp->req.sq.order), c = q->wqes_to, end = qp->req.sq.counter;
+	j->turn = turn;
+	j->tag = journal_tag(turn);
+	j->note_zero = journal_note_zero(turn);
+	store(&j->list->turn, j->tag);
+}
 
-	if ((int32_t)(qp->req.sq_tail - c) > 0 || (int32_t)(end - c) < 0)
-		c = qp->req.sq_tail;
-	for (; c != end; c++) {
-		struct qp_record_wqe *to = &s->wqes[c & mask];
-		uint64_t last;
-
-		/* In flight and in a record a WQE looks the same, apart from the check at its end. */
-		memcpy(to, &qp->req.inflight[c & qp->req.inflight_mask], sizeof(*to));
-		memcpy(&last, &to->opcode, sizeof(last));
-		last = (last & UINT64_C(0xffffffffff)) | (uint64_t)journal_wqe_check(to, c) << 40;
-		memcpy(&to->opcode, &last, sizeof(last));
-	}
-	q->wqes_to = end;
+/* ---- What changes is written down ---- */
+/* The oldest WQE in flight says with which PSN they begin. The others are fetched from the SQ again, where they stay until they are complete. */
+static void
+write_wqes(struct journal_copy *c, const struct qp *qp)
+{
+	c->rec.nb_wqes = qp->req.sq.counter != qp->req.sq_tail;
+	if (c->rec.nb_wqes != 0)
+		c->oldest = record_wqe(&qp->req.inflight[qp->req.sq_tail & qp->req.inflight_mask]);
 }
 
 static void
@@ -60,6 +53,19 @@ write_times(const struct qp *qp, struct qp_record *r)
 }
 
 static void
+write_parts(struct journal_copy *c, const struct qp *qp, uint8_t *parts)
+{
+	uint32_t results = journal_results_bytes(qp->resp.res_max);
+
+	c->rec.nb_res = qp->resp.res_max;
+	/* An odd number of them leaves four bytes at the end. */
+	if (c->rec.nb_res % 2 != 0)
+		memset(parts + results - 4, 0, 4);
+	memcpy(parts, qp->resp.res, c->rec.nb_res * sizeof(*qp->resp.res));
+	c->parts_bytes = (uint32_t)((uint8_t *)record_parts(qp, &c->rec, parts + results) - parts);
+}
+
+static void
 write_qp(struct journal_copy *c, struct tp_journal_qp *q, const struct qp *qp, uint8_t *parts)
 {
 	struct qp_record *r = &c->rec;
@@ -69,7 +75,7 @@ write_qp(struct journal_copy *c, struct tp_journal_qp *q, const struct qp *qp, u
 	r->srqn = 0;
 	record_receive(qp, r);
 	write_times(qp, r);
-	r->nb_wqes = qp->req.sq.counter - qp->req.sq_tail;
+	write_wqes(c, qp);
 	/* What the scoreboard knew is lost, as in qp_save(): go back. */
 	if (unlikely(qp->req.scoreboard != NULL) && qp_sends(qp)) {
 		r->sq_cur = qp->req.sq_tail;
@@ -82,7 +88,7 @@ write_qp(struct journal_copy *c, struct tp_journal_qp *q, const struct qp *qp, u
 	c->parts_bytes = 0;
 	/* The newest result is before the head: if it is none, there are none. */
 	if ((resp->res_max != 0 && resp->res[(resp->res_head == 0 ? resp->res_max : resp->res_head) - 1].used) || qp->rcv.rwqe.valid || q->kept != NULL)
-		c->parts_bytes = (uint32_t)((uint8_t *)record_parts(qp, r, parts) - parts);
+		write_parts(c, qp, parts);
 	if (q->cold_of[c != &((struct journal_slot *)q->slot)->copy[0]] != q->cold) {
 		memset((uint8_t *)r + JOURNAL_COLD_AT, 0, JOURNAL_COLD_END - JOURNAL_COLD_AT);
 		record_cold(qp, r);
@@ -108,22 +114,20 @@ save(struct tp_journal *j, struct tp_journal_qp *q)
 	struct journal_slot *s = (void *)q->slot;
 	uint32_t to = q->copy ^ 1;
 	struct journal_copy *c = &s->copy[to];
-	uint64_t tag = journal_tag(j->turn);
 
 	forget_away(q);
-	store(&c->tag, tag);
+	store(&c->tag, j->tag);
 	journal_step(j);
 	c->prev = q->counts ? atomic_load_explicit(&s->copy[q->copy].tag, memory_order_relaxed) : 0;
 	c->state = q->state;
 	if (q->qp != NULL) {
-		write_wqes(s, q, q->qp);
 		journal_forget_kept(q->qp, false);
 		journal_step(j);
 		write_qp(c, q, q->qp, s->parts[to]);
 	} else {
 		c->parts_bytes = 0;
 	}
-	c->crc = journal_copy_crc(c, tag, s->parts[to]);
+	c->crc = journal_copy_crc(c, j->tag, s->parts[to]);
 	journal_step(j);
 }
 
@@ -132,15 +136,14 @@ save_srq(struct tp_journal *j, const struct tp_journal_dirty_srq *d)
 {
 	uint8_t now = j->srq_copy[d->number];
 	struct journal_srq_copy *copies = j->srqs[d->number].copy, *c = &copies[now == TP_JOURNAL_NO_COPY ? 0 : now ^ 1];
-	uint64_t tag = journal_tag(j->turn);
 
-	store(&c->tag, tag);
+	store(&c->tag, j->tag);
 	journal_step(j);
 	c->prev = now == TP_JOURNAL_NO_COPY ? 0 : atomic_load_explicit(&copies[now].tag, memory_order_relaxed);
 	c->state = d->srq == NULL ? JOURNAL_NONE : d->srq->leaving ? JOURNAL_LEAVING : JOURNAL_USED;
 	c->counter = d->srq != NULL ? d->srq->ring.counter : 0;
 	c->limit = d->srq != NULL ? d->srq->limit : 0;
-	c->check = journal_srq_check(c, tag);
+	c->check = journal_srq_check(c, j->tag);
 	journal_step(j);
 }
 
@@ -154,7 +157,7 @@ save_counters(struct transport *tp, struct tp_journal *j)
 		return;
 	j->counters_ns = tp->now_ns + JOURNAL_COUNTERS_NS;
 	j->counters_copy ^= 1;
-	store(&c->tag, journal_tag(j->turn));
+	store(&c->tag, j->tag);
 	transport_save(tp, &c->rec);
 }
 
@@ -162,6 +165,7 @@ save_counters(struct transport *tp, struct tp_journal *j)
 static void
 save_items(struct tp_journal *j)
 {
+	journal_run_ends(j);
 	for (uint32_t i = 0; i < j->nb_items; i++) {
 		struct journal_item *it = &j->list->items[i];
 
@@ -176,13 +180,11 @@ save_items(struct tp_journal *j)
 static void
 show_cqes(const struct tp_journal *j, const struct tp_told *t)
 {
+	const union ring_cqe_ctl shown = { .phase = RING_PHASES };
 	_Atomic uint64_t *ctl = t->what;
-	union ring_cqe_ctl c;
 
-	for (uint32_t n = 0; n <= t->more; n++, ctl += JOURNAL_CTL_STEP) {
-		c.word = atomic_load_explicit(ctl, memory_order_relaxed);
-		c.phase ^= RING_PHASES;
-		atomic_store_explicit(ctl, c.word, memory_order_release);
+	for (uint32_t left = t->more + 1u; left != 0; left--, ctl += JOURNAL_CTL_STEP) {
+		atomic_store_explicit(ctl, atomic_load_explicit(ctl, memory_order_relaxed) ^ shown.word, memory_order_release);
 		journal_step(j);
 	}
 }
@@ -250,8 +252,6 @@ commit(struct transport *tp)
 	struct tp_journal *j = tp->journal;
 	uint32_t i;
 
-	if ((j->nb_dirty | j->nb_items | j->nb_srqs | j->nb_atomics) == 0)
-		return;
 	for (i = 0; i < j->nb_dirty; i++)
 		save(j, j->dirty[i]);
 	for (i = 0; i < j->nb_srqs; i++)
@@ -259,7 +259,7 @@ commit(struct transport *tp)
 	save_counters(tp, j);
 	save_items(j);
 	journal_step(j);
-	store(&j->head->turn, journal_tag(j->turn));
+	store(&j->head->turn, j->tag);
 	journal_step(j);
 	for (i = 0; i < j->nb_srqs; i++)
 		show_srq(j, &j->dirty_srqs[i]);
@@ -271,10 +271,9 @@ commit(struct transport *tp)
 		journal_step(j);
 	}
 	j->nb_items = j->nb_atomics = j->nb_dirty = j->nb_srqs = 0;
-	j->run_next = NULL;
 	store(&j->list->nb_items, journal_number(0));
 	store(&j->list->nb_atomics, journal_number(0));
-	store(&j->list->turn, journal_tag(++j->turn));
+	begin_turn(j, j->turn + 1);
 	journal_step(j);
 }
 
@@ -327,7 +326,6 @@ enter(struct tp_journal *j, struct qp *qp, struct tp_journal_qp *q)
 	q->copy = q->counts ? j->slot_copy[q->n] : 1;
 	q->state = JOURNAL_USED;
 	q->state_shown = UROCE_QPS_STATES;
-	q->wqes_to = qp->req.sq_tail;
 	q->cold = 1;
 	/* The QP that had the slot before has ended. */
 	store(&q->slot->placed, 0);
@@ -464,7 +462,6 @@ begin(struct tp_journal *j, const struct journal_limits *l, uint8_t *at, uint32_
 	j->owed = (void *)(at + y.owed);
 	j->counters = at + y.counters;
 	j->slots = at + y.slots;
-	j->turn = 2;
 	j->room = room;
 	j->commit = commit;
 	SLIST_INIT(&j->leaving);
@@ -472,8 +469,8 @@ begin(struct tp_journal *j, const struct journal_limits *l, uint8_t *at, uint32_
 	memset(j->slot_copy, TP_JOURNAL_NO_COPY, l->qps);
 	store(&j->list->nb_items, journal_number(0));
 	store(&j->list->nb_atomics, journal_number(0));
-	store(&j->list->turn, journal_tag(j->turn));
-	store(&j->head->turn, journal_tag(j->turn - 1));
+	begin_turn(j, 2);
+	store(&j->head->turn, journal_tag(1));
 	store(&j->head->used, journal_number(0));
 	j->head->version = JOURNAL_VERSION;
 	j->head->qps = l->qps;

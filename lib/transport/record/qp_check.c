@@ -142,9 +142,9 @@ check_wqe(const struct qp_record *r, const struct qp_record_wqe *w, const struct
 
 /* WQEs follow one another without a gap up to psn_next, and what is being sent belongs to the one that sq_cur names. */
 static const char *
-check_order(const struct qp_record *r, const struct qp_record_wqe *w)
+check_order(const struct qp_record *r, const struct qp_record_wqe *w, uint32_t n)
 {
-	uint32_t n = r->nb_wqes, cur = r->sq_cur - r->sq_tail, end = r->psn_una;
+	uint32_t cur = r->sq_cur - r->sq_tail, end = r->psn_una;
 
 	for (uint32_t i = 0; i < n; i++) {
 		MUST(i == 0 || w[i].first_psn == end, "wqes.first_psn: there is a gap between two WQEs");
@@ -161,13 +161,14 @@ check_order(const struct qp_record *r, const struct qp_record_wqe *w)
 }
 
 static const char *
-check_requester(const struct qp_record *r, const struct qp_record_wqe *w, const struct qp_params *p)
+check_requester(struct transport *tp, const struct qp_record *r, const struct qp_params *p, struct qp_record_parts *parts)
 {
 	uint32_t n = r->sq_counter - r->sq_tail;
 	const char *wrong;
 
 	MUST(n <= TP_INFLIGHT_MAX && n <= UINT32_C(1) << r->sq_order, "sq_tail: more WQEs are in flight than the SQ has");
-	MUST(r->nb_wqes == n, "nb_wqes: must be sq_counter - sq_tail");
+	MUST(n == 0 || p->type != UROCE_QPT_XRC_RECV, "sq_tail: a QP of this type has no SQ");
+	MUST(r->nb_wqes == n || (r->nb_wqes == 1 && n > 1), "nb_wqes: must be sq_counter - sq_tail, or 1");
 	MUST(psn_ok(r->psn_una) && psn_ok(r->psn_cur) && psn_ok(r->psn_max) && psn_ok(r->psn_next), "psn_una: must have 24 bits");
 	MUST(r->sack_nonce <= 0xffffff, "sack_nonce: must have 24 bits");
 	MUST(r->sack_offers <= TP_SACK_OFFERS, "sack_offers: are more than a peer gets");
@@ -178,8 +179,10 @@ check_requester(const struct qp_record *r, const struct qp_record_wqe *w, const 
 	MUST(r->giveup_ns == UINT64_MAX || r->giveup_ns <= TIMER_NS_MAX, "giveup_ns: is longer than any timeout");
 	MUST(r->cnp_ns <= CC_CNP_INTERVAL_NS, "cnp_ns: is longer than the interval between two CNPs");
 	MUST(!r->rnr_wait || r->timer_ns != UINT64_MAX, "rnr_wait: its timer doesn't run");
+	if (r->nb_wqes != n && (wrong = qp_record_fetch(tp, r, p, parts)) != NULL)
+		return wrong;
 	for (uint32_t i = 0; i < n; i++)
-		if ((wrong = check_wqe(r, &w[i], p)) != NULL)
+		if ((wrong = check_wqe(r, &parts->wqes[i], p)) != NULL)
 			return wrong;
 	if (!sends(r))
 		return NULL;
@@ -188,7 +191,7 @@ check_requester(const struct qp_record *r, const struct qp_record_wqe *w, const 
 	MUST(wire_psn_diff(r->psn_max, r->psn_cur) >= 0, "psn_max: is before psn_cur");
 	MUST(!is_rc(r) || wire_psn_diff(r->psn_max, r->psn_una) <= TP_CWND_MAX, "psn_max: more is in flight than a window lets out");
 	MUST(wire_psn_diff(r->psn_next, r->psn_max) >= 0, "psn_next: is before psn_max");
-	return check_order(r, w);
+	return check_order(r, parts->wqes, n);
 }
 
 /* ---- The receiver ---- */
@@ -309,6 +312,7 @@ find_parts(const struct qp_record *r, struct qp_record_parts *parts)
 		r->nb_sges * sizeof(*parts->sges) + r->nb_kept * sizeof(*parts->kept);
 	MUST(bytes == r->head.size, "size: isn't what the numbers of parts say");
 	parts->wqes = (const void *)(r + 1);
+	parts->nb_wqes = r->nb_wqes;
 	parts->res = (const void *)(parts->wqes + r->nb_wqes);
 	parts->reads = (const void *)(parts->res + r->nb_res);
 	parts->sges = (const void *)(parts->reads + r->nb_reads);
@@ -317,14 +321,14 @@ find_parts(const struct qp_record *r, struct qp_record_parts *parts)
 }
 
 const char *
-qp_record_check(const struct transport *tp, const struct qp_record *r, uint32_t room, const struct qp_params *p, struct qp_record_parts *parts)
+qp_record_check(struct transport *tp, const struct qp_record *r, uint32_t room, const struct qp_params *p, struct qp_record_parts *parts)
 {
 	const char *wrong = record_check(r, room, RECORD_QP, QP_RECORD_VERSION, sizeof(*r));
 
 	if (wrong != NULL || (wrong = find_parts(r, parts)) != NULL)
 		return wrong;
 	if ((wrong = check_identity(tp, r, p)) != NULL || (wrong = check_attributes(r)) != NULL || (wrong = check_bools(r)) != NULL ||
-	    (wrong = check_path(tp, r)) != NULL || (wrong = check_requester(r, parts->wqes, p)) != NULL ||
+	    (wrong = check_path(tp, r)) != NULL || (wrong = check_requester(tp, r, p, parts)) != NULL ||
 	    (wrong = check_kept(tp, r, parts)) != NULL || (wrong = check_receive(tp, r, p)) != NULL || (wrong = check_receiver(r, p)) != NULL || (wrong = check_responder(r)) != NULL)
 		return wrong;
 	return check_results(r, parts);

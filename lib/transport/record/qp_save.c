@@ -127,10 +127,7 @@ save_results(const struct qp *qp, struct qp_record *r, void *at)
 	struct qp_record_res *to = at;
 
 	for (uint32_t i = 0; i < qp->resp.res_max; i++) {
-		const struct tp_res *s = &qp->resp.res[i];
-
-		to[r->nb_res++] = (struct qp_record_res){ .value = s->old, .psn = s->psn, .used = s->used, .atomic = s->atomic,
-							  .replay = s->replay, .placed = s->placed };
+		to[r->nb_res++] = record_res(&qp->resp.res[i]);
 	}
 	return to + r->nb_res;
 }
@@ -140,6 +137,8 @@ save_reads(const struct qp *qp, struct qp_record *r, void *at)
 {
 	struct qp_record_read *to = at;
 
+	if (likely(qp->resp.pending == 0))
+		return at;
 	for (uint32_t i = 0; i < qp->resp.res_max; i++) {
 		const struct tp_read *s;
 
@@ -184,7 +183,6 @@ save_kept(const struct qp *qp, struct qp_record *r, void *at)
 void *
 record_parts(const struct qp *qp, struct qp_record *r, void *at)
 {
-	at = save_results(qp, r, at);
 	at = save_reads(qp, r, at);
 	at = save_sges(qp, r, at);
 	return save_kept(qp, r, at);
@@ -215,7 +213,7 @@ qp_save(struct transport *tp, struct qp *qp, struct qp_record *to, uint32_t room
 	record_receive(qp, to);
 	record_cold(qp, to);
 	save_times(tp, qp, to);
-	record_parts(qp, to, save_wqes(qp, to, to + 1));
+	record_parts(qp, to, save_results(qp, to, save_wqes(qp, to, to + 1)));
 	record_seal(to, RECORD_QP, QP_RECORD_VERSION, bytes);
 	return 0;
 }

@@ -96,7 +96,10 @@ enum {
 	X(last_wqe_event, rcv.last_wqe_event) X(recv_valid, rcv.rwqe.valid) X(loopback, path.loopback) X(alt_loaded, path.alt_loaded) \
 	X(migrated, path.migrated) X(mig_err_event, path.mig_err_event)
 
-/** The fixed part. Behind it come wqes, results, READs, SGEs and what is kept, as many as it says, in this order. */
+/**
+ * The fixed part. Behind it come wqes, results, READs, SGEs and what is kept, as many as it says, in this order. wqes are those in flight, or, from a journal, the
+ * oldest of them: qp_restore() fetches the others from the SQ, where they stay until they are complete.
+ */
 struct qp_record {
 	struct record_head head;
 #define RECORD_MEMBER(name, member) uint64_t name;

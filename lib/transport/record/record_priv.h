@@ -11,11 +11,13 @@
 
 /** Where the parts of a QP's record are. */
 struct qp_record_parts {
-	const struct qp_record_wqe *wqes;
+	const struct qp_record_wqe *wqes; /**< all in flight: in the record, or in `fetched` */
+	uint32_t nb_wqes;
 	const struct qp_record_res *res;
 	const struct qp_record_read *reads;
 	const struct qp_record_sge *sges;
 	const struct qp_record_kept *kept;
+	struct qp_record_wqe fetched[TP_INFLIGHT_MAX];
 };
 
 /**
@@ -23,8 +25,13 @@ struct qp_record_parts {
  * @param parts  Gets where its parts are.
  * @return NULL, or what is wrong (static string).
  */
-const char *qp_record_check(const struct transport *tp, const struct qp_record *r, uint32_t room, const struct qp_params *p,
+const char *qp_record_check(struct transport *tp, const struct qp_record *r, uint32_t room, const struct qp_params *p,
 			    struct qp_record_parts *parts);
+/**
+ * Fetch the WQEs in flight of which the record has only the oldest one. What the record says of the SQ was checked.
+ * @return NULL, or what is wrong: the program has changed its SQ.
+ */
+const char *qp_record_fetch(struct transport *tp, const struct qp_record *r, const struct qp_params *p, struct qp_record_parts *parts);
 
 /**
  * Get a record that this version reads.
@@ -71,7 +78,14 @@ record_members(const struct qp *qp, struct qp_record *to)
 }
 /** Write which receive is being filled. */
 void record_receive(const struct qp *qp, struct qp_record *r);
-/** Write results, READs, SGEs and what is kept to @p at, and how many to @p r. @return the end. */
+/** @return a result of a READ or atomic as a record has it. */
+static inline struct qp_record_res
+record_res(const struct tp_res *s)
+{
+	return (struct qp_record_res){ .value = s->old, .psn = s->psn, .used = s->used, .atomic = s->atomic, .replay = s->replay, .placed = s->placed };
+}
+
+/** Write READs, SGEs and what is kept to @p at, and how many to @p r. @return the end. */
 void *record_parts(const struct qp *qp, struct qp_record *r, void *at);
 
 /* ---- ah.c: addresses of a path ---- */

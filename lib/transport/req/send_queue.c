@@ -27,7 +27,7 @@ enum { ATOMIC_BYTES = 8 };
  * Check the SGEs of a message that has several packets or a response, so that a bad one is found before anything is
  * sent.
  */
-static uint8_t
+static void
 check_sges(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const struct ring_sge *sge, uint32_t access)
 {
 	for (uint32_t i = 0; i < w->nb_sge; i++) {
@@ -35,10 +35,11 @@ check_sges(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const s
 
 		if (s.length == 0)
 			continue;
-		if (mr_check(tp->c.sh.mrs, s.lkey, qp->pd, access, s.addr, s.length) == NULL)
-			return wqe_error(w, UROCE_WC_LOC_PROT_ERR, lkey_verr(tp, s.lkey, qp->pd, s.addr, s.length));
+		if (mr_check(tp->c.sh.mrs, s.lkey, qp->pd, access, s.addr, s.length) == NULL) {
+			wqe_error(w, UROCE_WC_LOC_PROT_ERR, lkey_verr(tp, s.lkey, qp->pd, s.addr, s.length));
+			return;
+		}
 	}
-	return 0;
 }
 
 /* Check a FLUSH, which has operands but no data. @return as check_wqe(). */
@@ -56,9 +57,9 @@ check_flush(struct tp_swqe *w, const struct ring_sq_wqe *slot, uint16_t count)
 	return 0;
 }
 
-/* @return 0, or the status with which the WQE completes once it is the oldest. */
+/* Check everything but the SGEs' keys. @return 0, or the status with which the WQE completes once it is the oldest. */
 static uint8_t
-check_wqe(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const struct ring_sq_wqe *slot, uint16_t count)
+check_wqe(const struct qp *qp, struct tp_swqe *w, const struct ring_sq_wqe *slot, uint16_t count)
 {
 	const struct ring_sge *sge = wqe_sges(slot, w->opcode);
 	const struct tp_req_op *op;
@@ -95,10 +96,6 @@ check_wqe(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const st
 	}
 	if (qp->service == WIRE_UD && w->length > UINT32_C(1) << qp->path.mtu_shift)
 		return wqe_error(w, UROCE_WC_LOC_LEN_ERR, TP_VERR_WQE_LENGTH);
-	if (op->kind == TP_REQ_READ || op->kind == TP_REQ_ATOMIC)
-		return check_sges(tp, qp, w, sge, UROCE_ACCESS_LOCAL_WRITE);
-	if (w->length > UINT32_C(1) << qp->path.mtu_shift && w->nb_sge > 0)
-		return check_sges(tp, qp, w, sge, 0);
 	return 0;
 }
 
@@ -152,11 +149,18 @@ sq_fetch(struct transport *tp, struct qp *qp)
 	w->length = 0;
 	w->status = 0;
 	w->verr = 0;
-	if (likely(check_wqe(tp, qp, w, slot, ctl.count) == 0)) {
-		if (unlikely(tp_req_ops[w->opcode].kind == TP_REQ_LOCAL))
+	if (likely(check_wqe(qp, w, slot, ctl.count) == 0)) {
+		uint8_t kind = tp_req_ops[w->opcode].kind;
+
+		if (unlikely(kind == TP_REQ_LOCAL))
 			packets = 0;
-		else if (tp_req_ops[w->opcode].kind != TP_REQ_ATOMIC)
+		else if (kind != TP_REQ_ATOMIC)
 			packets = wire_packets(w->length, qp->path.mtu_shift);
+		/* PSNs don't depend on it: keys may be gone when the WQE is fetched again. */
+		if (kind == TP_REQ_READ || kind == TP_REQ_ATOMIC)
+			check_sges(tp, qp, w, wqe_sges(slot, w->opcode), UROCE_ACCESS_LOCAL_WRITE);
+		else if (packets > 1)
+			check_sges(tp, qp, w, wqe_sges(slot, w->opcode), 0);
 	}
 	w->first_psn = qp->req.psn_next;
 	w->last_psn = wire_psn_add(w->first_psn, packets - 1);
@@ -166,6 +170,18 @@ sq_fetch(struct transport *tp, struct qp *qp)
 	w->recvs = qp->req.recvs_next;
 	qp->req.sq.counter++;
 	rte_prefetch0(ring_slot(&qp->req.sq, qp->req.sq.counter));
+	return true;
+}
+
+bool
+sq_fetch_again(struct transport *tp, struct qp *qp)
+{
+	struct tp_swqe *w = qp_inflight(qp, qp->req.sq.counter);
+
+	if (!sq_fetch(tp, qp))
+		return false;
+	if (w->status == UROCE_WC_LOC_PROT_ERR && wire_psn_diff(w->first_psn, qp->req.psn_max) < 0)
+		w->status = w->verr = 0;
 	return true;
 }
 

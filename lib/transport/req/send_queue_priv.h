@@ -34,6 +34,8 @@ wqe_error(struct tp_swqe *w, uint8_t status, uint8_t verr)
  * @return false: none is posted, or there is no room for more WQEs in flight (REQ_WAIT_INFLIGHT).
  */
 bool sq_fetch(struct transport *tp, struct qp *qp);
+/** Fetch a WQE that was in flight when the journal was written. It isn't bad because its keys are gone since it was sent. @return as sq_fetch(). */
+bool sq_fetch_again(struct transport *tp, struct qp *qp);
 /** SQD: undo the fetching of WQEs of which nothing has been sent. */
 void sq_unfetch(struct qp *qp);
 /** Return a lent block for WQEs in flight to the transport, if nothing is in flight. */

@@ -424,6 +424,38 @@ a_qp_without_journal_fails(void **state)
 	end(&records);
 }
 
+/** WQEs in flight are fetched from the SQ again. A program that has changed one loses that QP, and nothing else. */
+static void
+a_qp_whose_sq_was_changed_fails(void **state)
+{
+	struct second_stream records;
+	struct ctl_async_event ev;
+	struct ring_sq_wqe *w;
+	struct ring_cqe cqe;
+	struct pair t;
+
+	pair_open(&t, CTL_SEG_CONVERTED);
+	/* They wait for receives. */
+	for (int i = 0; i < RECVS; i++)
+		pair_post(&t, 0, UROCE_WR_SEND, t.mem, 64, NULL);
+	usleep(20000);
+	kill_it();
+	w = ring_slot(&t.end[0].sq, t.end[0].sq.counter - 1);
+	wqe_sges(w, UROCE_WR_SEND)->length = PAIR_BYTES;
+	crash_and_go_on(&records);
+	assert_int_equal(second->control->taken_over.qps_lost, 1);
+	assert_int_equal(recv(t.p.async_fd, &ev, sizeof(ev), 0), sizeof(ev));
+	assert_int_equal(ev.type, UROCE_EVENT_QP_FATAL);
+	/* The other one is as it was. */
+	pair_post_recv(&t, 1, t.mem + PAIR_BYTES, 64);
+	pair_post(&t, 0, UROCE_WR_SEND, t.mem, 64, NULL);
+	assert_true(pair_poll(&t, &cqe));
+	assert_int_equal(cqe.status, UROCE_WC_WR_FLUSH_ERR);
+	assert_int_equal(cqe.qpn, t.end[0].qp.qpn);
+	peer_close(&t.p);
+	end(&records);
+}
+
 int
 main(void)
 {
@@ -436,6 +468,8 @@ main(void)
 		cmocka_unit_test(a_registration_goes_on),
 		cmocka_unit_test(damage_ends_one_session),
 		cmocka_unit_test(connected_qps_go_on),
+		cmocka_unit_test(a_qp_whose_sq_was_changed_fails),
+		/* The last one: the daemon of these tests has no journals afterwards. */
 		cmocka_unit_test(a_qp_without_journal_fails),
 	};
 

@@ -123,6 +123,48 @@ each_bit_is_checked(void **state)
 	end_busy(&r, second, srq);
 }
 
+/* A journal has the oldest WQE in flight alone. The others are fetched from the SQ, if they are still what they were. */
+static void
+wqes_are_fetched_from_the_sq(void **state)
+{
+	static uint64_t record[JOURNAL_QP_BYTES / 8 + 1];
+	struct journal_memory m;
+	struct end_srq *srq;
+	struct qp_params p;
+	struct journals *js;
+	struct end *second;
+	struct ring_sq_wqe *w;
+	const char *why = "";
+	union ring_sq_ctl ctl;
+	struct qp *made;
+	struct rig r;
+
+	(void)state;
+	busy(&r, &second, &srq);
+	m = (struct journal_memory){ r.p->h[1].journal, journal_bytes(&journal_limits) };
+	assert_int_equal(journals_open(&m, 1, &js, &why), 0);
+	assert_int_equal(journals_qp(js, qp_num(r.b->qp), NULL, r.p->now, (struct qp_record *)record, NULL), 0);
+	journals_close(js);
+	assert_int_equal(((struct qp_record *)record)->nb_wqes, 1);
+	p = params_of(r.b);
+	/* The record is right, and only the number is in use. */
+	assert_int_equal(qp_restore(r.p->h[1].tp, (struct qp_record *)record, sizeof(record), &p, r.p->now, &made, &why), EEXIST);
+	w = ring_slot(&p.sq, ((struct qp_record *)record)->sq_counter - 1);
+	/* Longer by two packets. */
+	wqe_sges(w, UROCE_WR_SEND)->length += 2 * 4096;
+	assert_int_equal(qp_restore(r.p->h[1].tp, (struct qp_record *)record, sizeof(record), &p, r.p->now, &made, &why), EINVAL);
+	assert_string_equal(why, "psn_next: must follow the last WQE");
+	wqe_sges(w, UROCE_WR_SEND)->length -= 2 * 4096;
+	/* Not posted. */
+	ctl.word = atomic_load(&w->ctl);
+	atomic_store(&w->ctl, 0);
+	assert_int_equal(qp_restore(r.p->h[1].tp, (struct qp_record *)record, sizeof(record), &p, r.p->now, &made, &why), EINVAL);
+	assert_string_equal(why, "sq_counter: the SQ hasn't the WQEs any more that are in flight");
+	atomic_store(&w->ctl, ctl.word);
+	assert_int_equal(qp_restore(r.p->h[1].tp, (struct qp_record *)record, sizeof(record), &p, r.p->now, &made, &why), EEXIST);
+	end_busy(&r, second, srq);
+}
+
 static void
 another_version_is_refused(void **state)
 {
@@ -499,6 +541,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_bit_is_checked),
+		cmocka_unit_test(wqes_are_fetched_from_the_sq),
 		cmocka_unit_test(another_version_is_refused),
 		cmocka_unit_test(a_damaged_list_loses_those_that_may_be_in_it),
 		cmocka_unit_test(qps_are_made_and_destroyed),
