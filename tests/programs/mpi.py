@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""MPI programs between two hosts: no rows, but how the rows of MPI programs start them."""
+"""MPI programs between hosts: no rows, but how the rows of MPI programs start them."""
 
 import glob
 import os
@@ -33,9 +33,9 @@ OFI = Way('--mca', 'pml', 'cm', '--mca', 'mtl', 'ofi', '--mca', 'mtl_ofi_provide
 
 
 def ended(lab, seconds, command):
-    """Run `command` on h1, which starts processes on both hosts. @return what it said"""
+    """Run `command` on h1, which starts processes on all hosts. @return what it said"""
     before = {host: mpi_hosts.packets(lab, host) for host in lab.hosts}
-    # SIGTERM, so that it ends its processes on both hosts.
+    # SIGTERM, so that it ends its processes on all hosts.
     done = lab.run('h1', 'timeout', '-k', '10', str(seconds), *command, timeout=seconds + 20)
     require(done.returncode != TIMEOUT, f'no end after {seconds} s:\n{done.stdout}')
     require(done.returncode == 0, f'status {done.returncode}:\n{done.stdout}')
@@ -44,11 +44,13 @@ def ended(lab, seconds, command):
     return done.stdout
 
 
-def openmpi_command(lab, program, per_host=1, way=RC, folder=None):
-    me = os.uname().nodename
+def openmpi_command(lab, program, per_host=1, way=RC, folder=None, processes=None):
+    """`processes`: how many, if not `per_host` on each host of the lab."""
+    names = [os.uname().nodename, *(lab.tcp_address(host) for host in lab.hosts if host != 'h1')]
     # OpenMPI 5 with --oversubscribe starts all of them on the first host, unless it is told how many each gets.
     return [
-        'mpirun.openmpi', '--allow-run-as-root', '--oversubscribe', '-H', f'{me}:{per_host},198.18.0.2:{per_host}', '--map-by', f'ppr:{per_host}:node',
+        'mpirun.openmpi', '--allow-run-as-root', '--oversubscribe', '-H', ','.join(f'{name}:{per_host}' for name in names),
+        '--map-by', f'ppr:{per_host}:node', *(['-n', str(processes)] if processes else []),
         '--mca', 'plm_rsh_agent', mpi_hosts.agent(lab, lab.data['dir']), '--mca', 'mpi_yield_when_idle', '1', *way.options,
         *(word for name, value in way.environment.items() for word in ('-x', f'{name}={value}')), *(['-wdir', folder] if folder else []),
         lab.data['programs']['uroce-run'], *program]

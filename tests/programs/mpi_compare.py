@@ -6,7 +6,7 @@ import os
 import subprocess
 
 import mpi
-from labs import lab_command
+from labs import lab_command, lab_up
 from rows import Row, require
 
 SOURCE = os.path.join(os.path.dirname(os.path.realpath(__file__)), '../verbs/mpi.c')
@@ -25,6 +25,13 @@ def compared(run, compiler, per_host, way, loss, lab, seconds):
     require('all right' in said, said)
 
 
+def of_four_hosts(lab, seconds):
+    """In a lab of its own: memif joins two hosts only."""
+    with lab_up('--hosts', '4', '--wire', 'veth', name=f'{lab.name}h') as more:
+        compared(*OPENMPI, 1, mpi.RC, 0, more, seconds)
+        require(more.whole(), f'a daemon ended:\n{more.logs()}')
+
+
 def row(name, needs, *what, **options):
     return Row(name, needs, functools.partial(compared, *what), **options)
 
@@ -36,6 +43,7 @@ OPENMPI, MPICH = (mpi.openmpi, 'mpicc.openmpi'), (mpi.mpich, 'mpicc.mpich')
 ROWS = [
     row('openmpi ucx rc 4', mpi.OPENMPI, *OPENMPI, 2, mpi.RC, 0, seconds=120, daily=False),
     row('openmpi ucx rc 8', mpi.OPENMPI, *OPENMPI, 4, mpi.RC, 0, seconds=240, daily=False),
+    Row('openmpi ucx rc hosts', mpi.OPENMPI, of_four_hosts, seconds=120, daily=False),
     row('openmpi ucx rc loss', mpi.OPENMPI, *OPENMPI, 1, mpi.RC, 0.01, seconds=120, daily=False),
     row('openmpi ucx ud 2', mpi.OPENMPI, *OPENMPI, 1, mpi.UD, 0, seconds=120, daily=False),
     row('openmpi ofi 2', mpi.OPENMPI, *OPENMPI, 1, mpi.OFI, 0, seconds=120, daily=False),
