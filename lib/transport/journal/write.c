@@ -61,7 +61,8 @@ write_parts(struct journal_copy *c, const struct qp *qp, uint8_t *parts)
 	/* An odd number of them leaves four bytes at the end. */
 	if (c->rec.nb_res % 2 != 0)
 		memset(parts + results - 4, 0, 4);
-	memcpy(parts, qp->resp.res, c->rec.nb_res * sizeof(*qp->resp.res));
+	if (c->rec.nb_res != 0)
+		memcpy(parts, qp->resp.res, c->rec.nb_res * sizeof(*qp->resp.res));
 	c->parts_bytes = (uint32_t)((uint8_t *)record_parts(qp, &c->rec, parts + results) - parts);
 }
 
