@@ -390,7 +390,7 @@ make_again(struct session *s, const struct obj_qp_record *from, struct obj_qp *q
 	else if (saved != NULL)
 		rc = engine_call(s->control->s.engines[qp->engine], make_on_engine, &a);
 	if (rc == EINVAL && a.from == &now.qp.fixed && !lost) {
-		/* What the journal says isn't what the program has in its SQ. */
+		/* Most likely it isn't what the program has in its SQ. */
 		lost = true;
 		if (after_crash_qp(s->control, qp, saved, room, &a.params, &now, &lost))
 			rc = engine_call(s->control->s.engines[qp->engine], make_on_engine, &a);

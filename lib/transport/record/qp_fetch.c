@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * WQEs in flight are fetched from the SQ of a program once more. A journal doesn't have them: they don't change there until they are complete, and a program that changes them
- * all the same has lost its QP.
+ * WQEs in flight are fetched from the SQ of a program once more. A journal doesn't have them, as they don't change there until they are complete. They are believed no more than the
+ * first time; if their packets aren't as many as they were, the record is refused.
  */
 #include "base/mark.h"
 #include "transport/record/record_priv.h"
