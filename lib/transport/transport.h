@@ -73,6 +73,7 @@ enum tp_vendor_err {
 	TP_VERR_WQE_FLUSH,    /**< FLUSH without a placement type, or with an unknown type or selectivity level */
 	TP_VERR_ADDRESS,      /**< retry_cnt transmissions without an answer, since the QP's own address has gone from its port */
 	TP_VERR_MTU,          /**< retry_cnt transmissions without an answer, since the packet is larger than its port's MTU by now */
+	TP_VERR_COPY_LATE,    /**< a copy of memory that isn't mapped took too long (TP_COPY_DEADLINE_NS) */
 };
 
 /** What a requester waits for before it sends its next packet. */

@@ -274,7 +274,7 @@ rx_part(struct tp_copy_job *job, const struct wire_pkt *pkt, const struct mr *mr
 
 /*
  * The next access of the packet being executed.
- * @return 0: it is done; EFAULT: it has failed; ENOENT: it has to be done.
+ * @return 0: it is done; EFAULT, ETIMEDOUT: it has failed; ENOENT: it has to be done.
  */
 static int
 access_done(struct transport *tp, struct qp *qp, const struct mr *mr, uint64_t va, uint32_t len)
@@ -594,7 +594,7 @@ copy_overdue(struct transport *tp)
 	role = job->role;
 	tp->counters.copy_timeouts++;
 	abandon(tp, &qp->copy->slots[role]);
-	qp->copy->slots[role].rc = EFAULT;
+	qp->copy->slots[role].rc = ETIMEDOUT;
 	qp->copy->slots[role].ready = true;
 	return qp;
 }

@@ -17,6 +17,8 @@
 #ifndef UROCE_TP_COPY_H
 #define UROCE_TP_COPY_H
 
+#include <errno.h>
+
 #include "base/container_of.h"
 #include "mem/job.h"
 #include "transport/core/types_priv.h"
@@ -67,7 +69,7 @@ struct tp_copy_slot {
 	struct tp_copy_job *job; /**< NULL: none */
 	bool running;
 	bool ready;              /**< it has an end */
-	int rc;                  /**< EFAULT: the memory isn't there, or didn't come in time */
+	int rc;                  /**< EFAULT: the memory isn't there; ETIMEDOUT: it didn't come in time */
 	uint32_t key;            /**< SEND, READ, if rc is not 0: the message whose memory it was */
 };
 
@@ -133,12 +135,19 @@ copy_waits(struct qp *qp, const struct wire_pkt *p)
 void copy_executed(struct transport *tp, struct qp *qp);
 
 /* ---- Received packets ---- */
-/** mr_write() for a region that isn't mapped in one piece, or a QP that has copies. @return 0, EFAULT or COPY_LATER. */
+/** mr_write() for a region that isn't mapped in one piece, or a QP that has copies. @return 0, EFAULT, ETIMEDOUT or COPY_LATER. */
 int copy_write(struct transport *tp, struct qp *qp, struct mr *mr, uint64_t va, const uint8_t *data, uint32_t len);
-/** mr_atomic(). @return 0, EFAULT or COPY_LATER. */
+/** mr_atomic(). @return 0, EFAULT, ETIMEDOUT or COPY_LATER. */
 int copy_atomic(struct transport *tp, struct qp *qp, struct mr *mr, uint64_t va, enum mr_atomic_op op, uint64_t arg1, uint64_t arg2,
 		uint64_t *old);
-/** Write received bytes that mr_check() has approved. @return 0, EFAULT or COPY_LATER. */
+/** @return the vendor error of a completion whose bytes were not copied: @p rc is EFAULT or ETIMEDOUT. */
+static inline uint8_t
+copy_verr(int rc)
+{
+	return rc == ETIMEDOUT ? TP_VERR_COPY_LATE : TP_VERR_FAULT;
+}
+
+/** Write received bytes that mr_check() has approved. @return 0, EFAULT, ETIMEDOUT or COPY_LATER. */
 static inline int
 copy_place(struct transport *tp, struct qp *qp, struct mr *mr, uint64_t va, const uint8_t *data, uint32_t len)
 {
@@ -162,7 +171,7 @@ void copy_put(struct transport *tp, struct qp *qp, struct tp_copy_pkt *k);
 /* ---- Bytes to send ---- */
 /**
  * Copy bytes of a message that have been fetched.
- * @return 0; EFAULT: there is no such memory; COPY_LATER: they are being fetched, or another part is; ENOENT: copy_fetch() them.
+ * @return 0; EFAULT: there is no such memory; ETIMEDOUT: it didn't come in time; COPY_LATER: they are being fetched, or another part is; ENOENT: copy_fetch() them.
  */
 int copy_fetched(const struct qp *qp, enum copy_role role, uint32_t key, uint32_t off, uint8_t *dst, uint32_t len);
 /** @return a job with a buffer of TP_COPY_BYTES, in place of what was fetched before; or NULL. @p key: the message that waits for it. */

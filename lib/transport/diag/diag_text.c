@@ -118,6 +118,7 @@ verr_text(uint8_t verr)
 		[TP_VERR_NO_RD_ATOMIC] = "a READ or atomic, but max_rd_atomic is 0",
 		[TP_VERR_ADDRESS] = "its own address is no address of its port any more",
 		[TP_VERR_MTU] = "its packets are larger than the port's MTU, which has changed",
+		[TP_VERR_COPY_LATE] = "a copy of the program's memory, which isn't mapped, took longer than 2 s",
 		[TP_VERR_WQE_FLUSH] = "FLUSH has no placement type, or an unknown type or selectivity level",
 	};
 

@@ -90,6 +90,8 @@ gather_remote(struct transport *tp, struct qp *qp, struct tp_swqe *w, uint32_t c
 		return 0;
 	case EFAULT:
 		return wqe_error(w, UROCE_WC_LOC_PROT_ERR, TP_VERR_FAULT);
+	case ETIMEDOUT:
+		return wqe_error(w, UROCE_WC_LOC_PROT_ERR, TP_VERR_COPY_LATE);
 	case COPY_LATER:
 		return COPY_LATER;
 	default:
@@ -203,7 +205,7 @@ sq_scatter_any(struct transport *tp, struct qp *qp, uint32_t counter, uint32_t o
 			return lkey_verr(tp, s.lkey, qp->pd, s.addr + off, n);
 		rc = copy_place(tp, qp, mr, s.addr + off, data, n);
 		if (unlikely(rc != 0))
-			return rc == COPY_LATER ? COPY_LATER : TP_VERR_FAULT;
+			return rc == COPY_LATER ? COPY_LATER : copy_verr(rc);
 		data += n;
 		len -= n;
 		off = 0;

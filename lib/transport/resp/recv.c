@@ -109,7 +109,7 @@ recv_place(struct transport *tp, struct qp *qp, const uint8_t *data, uint32_t le
 				return COPY_LATER;
 			}
 			if (unlikely(rc != 0)) {
-				*verr = TP_VERR_FAULT;
+				*verr = copy_verr(rc);
 				return UROCE_WC_LOC_PROT_ERR;
 			}
 		}

@@ -173,14 +173,39 @@ memory_that_never_comes_ends_the_qp_of_its_program(void **state)
 static void
 bytes_to_send_that_never_come_fail_the_send(void **state)
 {
+	union ring_cqe_ctl ctl;
+	struct ring_cqe e;
 	struct rig r;
 
 	remote_up(&r, &plain);
 	rig_write(&r, 1, 0, 100);
 	pair_settle(r.p);
 	pair_advance(r.p, (DEADLINE_MS + 1) * (uint64_t)PAIR_MS);
-	expect_cqe(&r.a->scq, 1, UROCE_WC_LOC_PROT_ERR);
+	assert_true(cq_poll(&r.a->scq, &e, &ctl));
+	assert_int_equal(e.status, UROCE_WC_LOC_PROT_ERR);
+	assert_int_equal(ctl.vendor_err, TP_VERR_COPY_LATE);
 	assert_int_equal(host_copy(&r.p->h[0], ALL), 1);
+	rig_down(&r);
+}
+
+static void
+a_receive_whose_memory_never_comes_fails(void **state)
+{
+	union ring_cqe_ctl ctl;
+	struct ring_cqe e;
+	struct rig r;
+
+	remote_up(&r, &(struct conn_opts){ .mtu = UROCE_MTU_1024, .timeout = 18 });
+	end_recv(r.b, 9, SGE(r.bbuf, 100, r.bmr), 1);
+	end_send(r.a, &(struct wr){ .id = 1, .op = UROCE_WR_SEND, .sge = SGE(r.abuf, 100, r.amr), .nb_sge = 1 });
+	pair_settle(r.p);
+	host_copy(&r.p->h[0], 1);
+	pair_advance(r.p, (DEADLINE_MS + 1) * (uint64_t)PAIR_MS);
+	assert_true(cq_poll(&r.b->rcq, &e, &ctl));
+	assert_int_equal(e.status, UROCE_WC_LOC_PROT_ERR);
+	assert_int_equal(ctl.vendor_err, TP_VERR_COPY_LATE);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_REM_OP_ERR);
+	host_copy(&r.p->h[1], ALL);
 	rig_down(&r);
 }
 
@@ -653,6 +678,7 @@ main(void)
 		cmocka_unit_test(a_response_that_waits_is_not_taken_for_lost),
 		cmocka_unit_test(memory_that_never_comes_ends_the_qp_of_its_program),
 		cmocka_unit_test(bytes_to_send_that_never_come_fail_the_send),
+		cmocka_unit_test(a_receive_whose_memory_never_comes_fails),
 		cmocka_unit_test(a_receive_is_flushed_when_the_copy_into_it_has_ended),
 		cmocka_unit_test(a_qp_is_destroyed_while_its_copies_are_made),
 		cmocka_unit_test(a_session_s_share_ends_with_its_last_copy),
