@@ -223,8 +223,11 @@ _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index, st
 	if (entry_size < sizeof(e))
 		return EINVAL;
 	err = get_gid(context, port, index, &e);
-	if (err)
+	if (err) {
+		/* Programs print it (Mooncake): rdma-core's call of the kernel sets it. */
+		errno = err;
 		return err;
+	}
 	memset(entry, 0, entry_size);
 	memcpy(entry, &e, sizeof(e));
 	return 0;

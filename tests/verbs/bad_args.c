@@ -295,7 +295,8 @@ queries(struct vt *t)
 		VT_CHECK(ibv_query_pkey(t->ctx, VT_PORT, indexes[i], &pkey) != 0 && errno == EINVAL, "P_Key %d", indexes[i]);
 		VT_CHECK(ibv_query_gid_ex(t->ctx, VT_PORT, indexes[i], &entry, 0) == EINVAL, "GID %d", indexes[i]);
 	}
-	VT_CHECK(ibv_query_gid_ex(t->ctx, VT_PORT, port.gid_tbl_len - 1, &entry, 0) == ENODATA, "an unused GID");
+	errno = 0;
+	VT_CHECK(ibv_query_gid_ex(t->ctx, VT_PORT, port.gid_tbl_len - 1, &entry, 0) == ENODATA && errno == ENODATA, "an unused GID");
 	VT_CHECK(ibv_query_gid_ex(t->ctx, VT_PORT, 0, &entry, 1) == EOPNOTSUPP, "flags");
 	VT_CHECK(ibv_query_gid_table(t->ctx, entries, 64, 1) == -EOPNOTSUPP, "flags");
 	VT_CHECK(ibv_query_gid_table(t->ctx, entries, 0, 0) == -EINVAL, "no room");
