@@ -26,6 +26,8 @@ def by_ucx(transport):
 
 
 RC, UD = by_ucx('rc'), by_ucx('ud')
+# MPICH 4.0.2's own shared memory loses a MPI_Put() between processes of one host (docs/programs.md).
+ALL_BY_UCX = Way(**RC.environment, MPIR_CVAR_NOLOCAL='1')
 # Without osc pt2pt MPI_Win_allocate() fails: see docs/programs.md. OpenMPI 5 hasn't got it, and one-sided operations go by UCX there.
 PT2PT = glob.glob('/usr/lib/*/openmpi/lib/openmpi*/mca_osc_pt2pt.so')
 OFI = Way('--mca', 'pml', 'cm', '--mca', 'mtl', 'ofi', '--mca', 'mtl_ofi_provider_include', 'verbs;ofi_rxm', '--mca', 'osc', 'pt2pt' if PT2PT else 'ucx',
@@ -60,9 +62,13 @@ def openmpi(lab, seconds, program, *options, **more):
     return ended(lab, seconds, openmpi_command(lab, program, *options, **more))
 
 
-def mpich(lab, seconds, program, per_host=1, way=RC):
+def mpich_command(lab, program, per_host=1, way=RC, folder=None, processes=None):
     """It hands its environment on, by which a process on h2 would go to the daemon of h1: only PATH then."""
-    return ended(lab, seconds, [
+    return [
         'mpiexec.mpich', '-genvlist', 'PATH', '-localhost', '198.18.0.1', '-launcher', 'ssh', '-launcher-exec', mpi_hosts.agent(lab, lab.data['dir']),
-        '-hosts', '198.18.0.1,198.18.0.2', '-ppn', str(per_host), '-n', str(2 * per_host),
-        *(word for name, value in way.environment.items() for word in ('-genv', name, value)), lab.data['programs']['uroce-run'], *program])
+        '-hosts', '198.18.0.1,198.18.0.2', '-ppn', str(per_host), '-n', str(processes or 2 * per_host), *(['-wdir', folder] if folder else []),
+        *(word for name, value in way.environment.items() for word in ('-genv', name, value)), lab.data['programs']['uroce-run'], *program]
+
+
+def mpich(lab, seconds, program, *options, **more):
+    return ended(lab, seconds, mpich_command(lab, program, *options, **more))

@@ -36,8 +36,6 @@ def row(name, needs, *what, **options):
     return Row(name, needs, functools.partial(compared, *what), **options)
 
 
-# MPICH 4.0.2's own shared memory loses a MPI_Put() between processes of one host (docs/programs.md).
-ALL_BY_UCX = mpi.Way(**mpi.RC.environment, MPIR_CVAR_NOLOCAL='1')
 OPENMPI, MPICH = (mpi.openmpi, 'mpicc.openmpi'), (mpi.mpich, 'mpicc.mpich')
 # OpenMPI, two processes, UCX over RC: tests/verbs/test_mpi.py.
 ROWS = [
@@ -49,5 +47,5 @@ ROWS = [
     row('openmpi ofi 2', mpi.OPENMPI, *OPENMPI, 1, mpi.OFI, 0, seconds=120, daily=False),
     row('openmpi ofi 4', mpi.OPENMPI, *OPENMPI, 2, mpi.OFI, 0, seconds=180, daily=False),
     row('mpich ucx rc 2', mpi.MPICH, *MPICH, 1, mpi.RC, 0, seconds=120),
-    row('mpich ucx rc 4', mpi.MPICH, *MPICH, 2, ALL_BY_UCX, 0, seconds=180, daily=False),
+    row('mpich ucx rc 4', mpi.MPICH, *MPICH, 2, mpi.ALL_BY_UCX, 0, seconds=180, daily=False),
 ]

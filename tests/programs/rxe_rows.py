@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The commands of the rows, as they are with Linux's Soft-RoCE: both programs on one host, its device rxe0. tests/programs/rxe runs them."""
+
+import glob
+import os
+import re
+import shlex
+import subprocess
+
+import fabtests
+import hpcc
+import iser
+import lammps
+import mpi_compare
+import mpi_python
+import qemu_migration
+import rpma
+import scalapack
+import ucx
+import ucx_gtest
+from rows import SERVER
+
+PRELOAD = 'LD_PRELOAD=' + next(iter(glob.glob('/usr/lib/*/rsocket/librspreload.so')), '')
+SECONDS, MORE_SECONDS = 90, 300     # on an emulated CPU
+LISTEN_SECONDS = {'ucx': 8, 'ucp': 8, 'uct': 8, 'io_demo': 8, 'fi_': 6, 'fabtests': 6, 'dtest': 8, 'qemu': 15, 'iser': 12}
+LISTEN_SECONDS_ELSE = 4
+FIO = 'fio --name=s --thread --ioengine=rdma --port=7300 --bs=16k --size=4m --verify_state_save=0 '
+BY_UCX = {'UCX_NET_DEVICES': 'rxe0:1', 'UCX_WARN_UNUSED_ENV_VARS': 'n'}
+
+
+class Pair:
+    """Two shell commands, the server's '' if there is none. Where they say SERVER, rows() puts the guest's address."""
+
+    def __init__(self, server, client, seconds=SECONDS):
+        self.server, self.client, self.seconds = server, client, seconds
+
+    def listen_seconds(self, name):
+        return next((seconds for begin, seconds in LISTEN_SECONDS.items() if name.startswith(begin)), LISTEN_SECONDS_ELSE)
+
+
+def alone(command, seconds=SECONDS):
+    return Pair('', command, seconds)
+
+
+def same(command, to='', seconds=SECONDS):
+    """Both the same, but the client has the server's address at its end, after `to`."""
+    return Pair(command, f'{command} {to} {SERVER}', seconds)
+
+
+def fio(verb, ours, theirs, *options):
+    more = ' '.join(options)
+    return Pair(f'{FIO} --rw=read --iodepth={theirs} {more}',
+                f'{FIO} --rw=write --hostname={SERVER} --verb={verb} --iodepth={ours} {more} {"--do_verify=0" if options else ""}')
+
+
+def qperf(*words):
+    return Pair('qperf', ' '.join(['qperf', '-t', '1', *words[:-1], SERVER, words[-1]]))
+
+
+def pingpong(provider, endpoint, device):
+    return same(f"fi_pingpong -p '{provider}' -e {endpoint} -d {device} -I 20 -c")
+
+
+def by_ucx(transports, command, **environment):
+    return ' '.join(f'{name}={value}' for name, value in {**BY_UCX, 'UCX_TLS': transports, **environment}.items()) + ' ' + command
+
+
+def perftest(transport, *words):
+    return same(by_ucx(transport + ',self', f'ucx_perftest -n 100 {" ".join(words)}'))
+
+
+def dapl(name, *client):
+    setting = f'echo \'cma u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "{SERVER} 0" ""\' >/tmp/dat; export DAT_OVERRIDE=/tmp/dat; '
+    return Pair(f'{setting} {name} -P cma', f'{setting} {name} -P cma -h {SERVER}') if not client else Pair(setting + name, setting + '; '.join(client))
+
+
+def openmpi(program, processes=2, way='ucx', folder='/tmp', before='', after=''):
+    ways = {'ucx': '--mca pml ucx --mca osc ucx -x UCX_NET_DEVICES=rxe0:1 -x UCX_TLS=rc,self',
+            'ud': '--mca pml ucx --mca osc ucx -x UCX_NET_DEVICES=rxe0:1 -x UCX_TLS=ud,self',
+            'ofi': "--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include 'verbs;ofi_rxm' --mca osc pt2pt"}
+    command = f'mpirun.openmpi --allow-run-as-root --oversubscribe -n {processes} --mca mpi_yield_when_idle 1 -wdir {folder} {ways[way]} {program}'
+    return alone(f'{before}{command}{after}', MORE_SECONDS)
+
+
+def mpich(program):
+    return alone(f'mpiexec.mpich -n 2 -genv UCX_NET_DEVICES rxe0:1 -genv UCX_TLS rc,self -genv MPIR_CVAR_NOLOCAL 1 {program}', MORE_SECONDS)
+
+
+def iscsi():
+    """As iser.py, with an image of 4 MiB."""
+    admin = 'tgtadm --lld iser --op'
+    server = '; '.join([
+        'head -c 4M /dev/urandom >/tmp/disk', f'(sleep 5; {admin} new --mode target --tid 1 -T {iser.TARGET}',
+        f'{admin} new --mode logicalunit --tid 1 --lun 1 -b /tmp/disk', f'{admin} bind --mode target --tid 1 -I ALL',
+        f'{admin} bind --mode target --tid 1 -Q {iser.INITIATOR}) & tgtd -f --iscsi portal={iser.ADDRESS} --iser pool_sz_mb=64'])
+    return Pair(server.replace(iser.SERVER, SERVER), (
+        f'iscsi-inq -i {iser.INITIATOR} {iser.URL}; qemu-img convert -f raw -O raw {shlex.quote(iser.LUN)} /tmp/copy && cmp /tmp/disk /tmp/copy'
+        ' && echo the copy is the same').replace(iser.SERVER, SERVER), MORE_SECONDS)
+
+
+def migration(*capabilities):
+    """Both ends are asked what came of it through their monitors."""
+    program = 'qemu-system-x86_64 -machine pc -accel tcg -m 64 -nodefaults -display none -drive file=/tmp/disk.img,format=raw,if=ide -monitor stdio'
+    boot = qemu_migration.BUSY.ljust(510, b'\0') + b'\x55\xaa'
+    disk = f"printf '{''.join(f'{chr(92)}{byte:03o}' for byte in boot.rstrip(bytes(1)))}' >/tmp/boot; truncate -s 1M /tmp/disk.img; " \
+        'dd if=/tmp/boot of=/tmp/disk.img conv=notrunc 2>/dev/null; '
+    set_them = ''.join(f'echo migrate_set_capability {name} on; ' for name in capabilities)
+    asked = "grep -a -e 'status:' -e rror"
+    return Pair(
+        f'{disk} ({set_them} echo migrate_incoming rdma:{SERVER}:4444; sleep 100; echo info status; echo quit) | {program} -S -incoming defer | {asked}',
+        f'({set_them} sleep 15; echo migrate -d rdma:{SERVER}:4444; sleep 50; echo info migrate; echo quit) | {program} | {asked}', MORE_SECONDS)
+
+
+def compiled(folder):
+    """@return {name: path} of programs that are compiled for this, those whose compilers are here"""
+    found = {}
+    sources = {name: (['gcc'], f'{ucx.EXAMPLES}/{name}.c', ['-lucp', '-luct', '-lucs']) for name in ('ucp_hello_world', 'uct_hello_world', 'ucp_client_server')}
+    sources |= {name: ([compiler], mpi_compare.SOURCE, []) for name, compiler in (('openmpi', 'mpicc.openmpi'), ('mpich', 'mpicc.mpich'))}
+    for name, (compiler, source, libraries) in sources.items():
+        path = os.path.join(folder, name)
+        done = subprocess.run([*compiler, '-O1', '-w', '-o', path, source, *libraries], stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode:
+            print(f'{name} is not compiled: {done.stderr[-200:]}', flush=True)
+        else:
+            found[name] = path
+    return found
+
+
+def written(folder):
+    """Input files of programs."""
+    with open(os.path.join(folder, 'melt'), 'w', encoding='ascii') as f:
+        f.write(lammps.MELT)
+    with open(os.path.join(folder, 'sums.py'), 'w', encoding='ascii') as f:
+        f.write(mpi_python.PROGRAM)
+    if os.path.exists(hpcc.EXAMPLE):
+        with open(hpcc.EXAMPLE, encoding='ascii') as f, open(os.path.join(folder, 'hpccinf.txt'), 'w', encoding='ascii') as out:
+            out.write(re.sub(r'(?m)^1000( +Ns)', r'200\1', f.read()))
+
+
+def of_mpi(folder, programs):
+    tests = next(iter(glob.glob(scalapack.FOLDER)), '')
+    return {
+        **{f'openmpi {way} 2': openmpi(programs['openmpi'], way=way) for way in ('ucx', 'ud', 'ofi') if 'openmpi' in programs},
+        **({'mpich ucx 2': mpich(programs['mpich'])} if 'mpich' in programs else {}),
+        'netpipe openmpi': openmpi('NPopenmpi -l 1 -u 65536 -n 10 -i -o /tmp/np.out'),
+        'netpipe mpich': mpich('NPmpich2 -l 1 -u 65536 -n 10 -i -o /tmp/np.out'),
+        'hpcc': openmpi('hpcc', 4, folder='/tmp/hpcc', before=f'mkdir /tmp/hpcc && cp {folder}/hpccinf.txt /tmp/hpcc && ',
+                        after=' && grep -e ^Success= -e Errors= -e residual /tmp/hpcc/hpccoutf.txt'),
+        'scalapack xdqr': openmpi(f'{tests}/xdqr', 4, folder=tests or '/tmp'),
+        'lammps': openmpi(f'lmp -in {folder}/melt -log none'),
+        'mpi4py': openmpi(f'{mpi_python.PYTHON} {folder}/sums.py'),
+    }
+
+
+def of_ucx(programs):
+    found = {
+        'ucp_hello_world': by_ucx('rc,self', '{} -b -s 1000'), 'ucp_hello_world ud': by_ucx('ud,self', '{} -b -s 1000'),
+        'uct_hello_world': by_ucx('all', '{} -d rxe0:1 -t rc_verbs -i'), 'uct_hello_world ud': by_ucx('all', '{} -d rxe0:1 -t ud_verbs -i'),
+    }
+    rows = {name: same(command.format(programs[name.split()[0]]), '-n') for name, command in found.items() if name.split()[0] in programs}
+    if program := programs.get('ucp_client_server'):
+        for kind in ('stream', 'tag', 'am'):
+            command = by_ucx('rc,self', f'{program} -c {kind} -s 100000 -i 20', UCX_SOCKADDR_TLS_PRIORITY='rdmacm')
+            rows[f'ucp_client_server {kind}'] = Pair(f'{command} -l {SERVER}', f'{command} -a {SERVER}')
+    return rows | {
+        'io_demo': Pair(by_ucx('rc,self', 'io_demo -d 1:100000 -q'),
+                        by_ucx('rc,self', f'io_demo -d 1:100000 -q -o read,write -i 50 -w 16 {SERVER}')),
+        'ucx_perftest rc tag_lat': perftest('rc', '-t tag_lat'),
+        'ucx_perftest ud tag_lat': perftest('ud', '-t tag_lat'),
+        'ucx_perftest rc ucp_fadd': perftest('rc', '-t ucp_fadd'),
+        'ucx_perftest rc ucp_put_lat asleep': perftest('rc', '-t ucp_put_lat -E sleep'),
+        'ucx_info': alone(by_ucx('all', 'ucx_info -d | grep -A1 -E "Transport: (rc|ud)_verbs"')),
+        'ucx go': alone(by_ucx('rc,self', 'ucx-go-test -test.v'), MORE_SECONDS),
+        'ucx gtest': alone(by_ucx('all', f"ucx-gtest '--gtest_filter=rc_verbs/uct_p2p_am*-{':'.join(ucx_gtest.LEFT_OUT)}'"), MORE_SECONDS),
+    }
+
+
+def of_fabtests():
+    rows = {}
+    for provider, device, tests in (('verbs', 'rxe0', fabtests.MSG), ('verbs;ofi_rxd', 'rxe0-dgram -b', fabtests.RXD[:5])):
+        for test in tests:
+            command = f"{test} -p '{provider}' -d {device}"
+            rows[f'fabtests {provider} {test}'] = Pair(f'{command} -s {SERVER}', f'{command} {SERVER}')
+    return rows | {f'fabtests {test}': alone(f'{test} -p verbs -d rxe0') for test in fabtests.UNIT}
+
+
+def of_rpma():
+    rows = {}
+    for example, (arguments, _, _) in rpma.PAIRS.items():
+        server, client = (shlex.join([f'rpma-{example}-{side}', SERVER, rpma.PORT, *more]) for side, more in (('server', ()), ('client', arguments)))
+        rows[f'rpma {example}'] = Pair(server, client)
+    return rows
+
+
+def single():
+    return {
+        'ibv_rc_pingpong': same('ibv_rc_pingpong -d rxe0 -g 1 -n 200'),
+        'fio write 1': fio('write', 1, 1), 'fio write 16': fio('write', 16, 16),
+        'fio read 1': fio('read', 1, 1), 'fio read 16': fio('read', 16, 16),
+        'fio send 16, server 256': fio('send', 16, 256, '--verify=crc32c'),
+        'fio send 16, server 1': fio('send', 16, 1),
+        **{f'qperf -cm 1 {test}': qperf('-cm', '1', test)
+           for test in ('rc_bw', 'rc_rdma_write_poll_lat', 'ver_rc_fetch_add', 'ver_rc_compare_swap', 'ud_bw')},
+        'qperf rc_bw': qperf('rc_bw'),
+        'fi_pingpong msg': pingpong('verbs', 'msg', 'rxe0'),
+        'fi_pingpong dgram': pingpong('verbs', 'dgram', 'rxe0-dgram'),
+        'fi_pingpong rdm': pingpong('verbs;ofi_rxm', 'rdm', 'rxe0'),
+        'iperf3': Pair(f'{PRELOAD} iperf3 -s -1', f'{PRELOAD} iperf3 -c {SERVER} -n 2M'),
+        'socat': Pair(f'{PRELOAD} socat -u TCP4-LISTEN:7000 CREATE:/tmp/to; cmp /tmp/from /tmp/to',
+                      f'head -c 300000 /dev/urandom >/tmp/from; {PRELOAD} socat -U TCP4:{SERVER}:7000 OPEN:/tmp/from,rdonly'),
+        'socat, the file first': alone(f'{PRELOAD} socat -u FILE:/etc/hosts TCP4:{SERVER}:7000'),
+        'rping': Pair('rping -s -C 20 -V', f'rping -c -a {SERVER} -C 20 -V'),
+        'dtest cma': dapl('dtest'), 'dtestx cma': dapl('dtestx'), 'dtestsrq cma': dapl('dtestsrq'), 'dtestcm cma': dapl('dtestcm'),
+        'dapltest': dapl('dapltest -T S -D cma', f'dapltest -T T -s {SERVER} -D cma -i 20 -t 1 -w 1 -V client SR 4096 2 server SR 4096 2',
+                         f'dapltest -T Q -s {SERVER} -D cma'),
+        'ib_send_bw': same('ib_send_bw -d rxe0 -n 100'),
+        'raw_ethernet_bw': alone('raw_ethernet_bw -d rxe0 --client -E $(cat /sys/class/net/eth0/address) -B $(cat /sys/class/net/eth0/address) -n 10'),
+        'iser': iscsi(),
+        'qemu migration': migration(), 'qemu migration pinned': migration('rdma-pin-all'),
+        'ibv_devinfo': alone('ibv_devinfo -v -d rxe0'),
+        'ibstat': alone('ibstat'), 'ibstatus': alone('ibstatus'), 'rdma link': alone('rdma link'),
+    }
+
+
+def rows(folder, server):
+    """@return {name: Pair}. `folder`, where compiled programs and input go, is to be seen by the guest; `server`: the guest's address."""
+    programs = compiled(folder)
+    written(folder)
+    found = single() | of_ucx(programs) | of_mpi(folder, programs) | of_fabtests() | of_rpma()
+    for pair in found.values():
+        pair.server, pair.client = (command.replace(SERVER, server) for command in (pair.server, pair.client))
+    return found
