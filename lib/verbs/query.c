@@ -224,7 +224,7 @@ _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index, st
 		return EINVAL;
 	err = get_gid(context, port, index, &e);
 	if (err) {
-		/* Programs print it (Mooncake): rdma-core's call of the kernel sets it. */
+		/* In rdma-core ioctl() sets it, and some programs print it (Mooncake). */
 		errno = err;
 		return err;
 	}

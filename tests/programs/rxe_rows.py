@@ -3,7 +3,6 @@
 
 import glob
 import os
-import re
 import shlex
 import subprocess
 
@@ -11,6 +10,7 @@ import fabtests
 import hpcc
 import iser
 import lammps
+import mpi
 import mpi_compare
 import mpi_python
 import qemu_migration
@@ -19,6 +19,7 @@ import scalapack
 import ucx
 import ucx_gtest
 from rows import SERVER
+from uroce_lab import pairs
 
 PRELOAD = 'LD_PRELOAD=' + next(iter(glob.glob('/usr/lib/*/rsocket/librspreload.so')), '')
 SECONDS, MORE_SECONDS = 90, 300     # on an emulated CPU
@@ -74,16 +75,16 @@ def dapl(name, *client):
     return Pair(f'{setting} {name} -P cma', f'{setting} {name} -P cma -h {SERVER}') if not client else Pair(setting + name, setting + '; '.join(client))
 
 
-def openmpi(program, processes=2, way='ucx', folder='/tmp', before='', after=''):
-    ways = {'ucx': '--mca pml ucx --mca osc ucx -x UCX_NET_DEVICES=rxe0:1 -x UCX_TLS=rc,self',
-            'ud': '--mca pml ucx --mca osc ucx -x UCX_NET_DEVICES=rxe0:1 -x UCX_TLS=ud,self',
-            'ofi': "--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include 'verbs;ofi_rxm' --mca osc pt2pt"}
-    command = f'mpirun.openmpi --allow-run-as-root --oversubscribe -n {processes} --mca mpi_yield_when_idle 1 -wdir {folder} {ways[way]} {program}'
+def openmpi(program, processes=2, way=mpi.RC, folder='/tmp', before='', after=''):
+    words = [*way.options, *(word for name, value in way.environment.items() for word in ('-x', f'{name}={value}'))]
+    how = shlex.join(words).replace(pairs.DEVICE, 'rxe0')
+    command = f'mpirun.openmpi --allow-run-as-root --oversubscribe -n {processes} --mca mpi_yield_when_idle 1 -wdir {folder} {how} {program}'
     return alone(f'{before}{command}{after}', MORE_SECONDS)
 
 
 def mpich(program):
-    return alone(f'mpiexec.mpich -n 2 -genv UCX_NET_DEVICES rxe0:1 -genv UCX_TLS rc,self -genv MPIR_CVAR_NOLOCAL 1 {program}', MORE_SECONDS)
+    words = [word for name, value in mpi.ALL_BY_UCX.environment.items() for word in ('-genv', name, value)]
+    return alone(f'mpiexec.mpich -n 2 {shlex.join(words)} {program}'.replace(pairs.DEVICE, 'rxe0'), MORE_SECONDS)
 
 
 def iscsi():
@@ -93,9 +94,9 @@ def iscsi():
         'head -c 4M /dev/urandom >/tmp/disk', f'(sleep 5; {admin} new --mode target --tid 1 -T {iser.TARGET}',
         f'{admin} new --mode logicalunit --tid 1 --lun 1 -b /tmp/disk', f'{admin} bind --mode target --tid 1 -I ALL',
         f'{admin} bind --mode target --tid 1 -Q {iser.INITIATOR}) & tgtd -f --iscsi portal={iser.ADDRESS} --iser pool_sz_mb=64'])
-    return Pair(server.replace(iser.SERVER, SERVER), (
+    return Pair(server, (
         f'iscsi-inq -i {iser.INITIATOR} {iser.URL}; qemu-img convert -f raw -O raw {shlex.quote(iser.LUN)} /tmp/copy && cmp /tmp/disk /tmp/copy'
-        ' && echo the copy is the same').replace(iser.SERVER, SERVER), MORE_SECONDS)
+        ' && echo the copy is the same'), MORE_SECONDS)
 
 
 def migration(*capabilities):
@@ -133,14 +134,15 @@ def written(folder):
     with open(os.path.join(folder, 'sums.py'), 'w', encoding='ascii') as f:
         f.write(mpi_python.PROGRAM)
     if os.path.exists(hpcc.EXAMPLE):
-        with open(hpcc.EXAMPLE, encoding='ascii') as f, open(os.path.join(folder, 'hpccinf.txt'), 'w', encoding='ascii') as out:
-            out.write(re.sub(r'(?m)^1000( +Ns)', r'200\1', f.read()))
+        with open(os.path.join(folder, 'hpccinf.txt'), 'w', encoding='ascii') as f:
+            f.write(hpcc.small_input())
 
 
 def of_mpi(folder, programs):
     tests = next(iter(glob.glob(scalapack.FOLDER)), '')
     return {
-        **{f'openmpi {way} 2': openmpi(programs['openmpi'], way=way) for way in ('ucx', 'ud', 'ofi') if 'openmpi' in programs},
+        **{f'openmpi {name} 2': openmpi(programs['openmpi'], way=way)
+           for name, way in (('ucx', mpi.RC), ('ud', mpi.UD), ('ofi', mpi.OFI)) if 'openmpi' in programs},
         **({'mpich ucx 2': mpich(programs['mpich'])} if 'mpich' in programs else {}),
         'netpipe openmpi': openmpi('NPopenmpi -l 1 -u 65536 -n 10 -i -o /tmp/np.out'),
         'netpipe mpich': mpich('NPmpich2 -l 1 -u 65536 -n 10 -i -o /tmp/np.out'),

@@ -206,7 +206,7 @@ class Veth(Flap):
 
     def pingpong(self):
         """
-        One packet is in flight: if it is lost, nothing but its retransmissions is sent. Not ib_send_lat: until perftest 4.5 it takes a
+        One packet is in flight: if it is lost, nothing but its retransmissions is sent. Not ib_send_lat -e: up to perftest 4.5 it takes a
         receive's event for its send's, if the ACK between them was lost, and has no room for the next send.
         """
         program = ['ib_read_lat', '-d', pairs.DEVICE, '-x', self.gid, '-s', '64', '-u', TIMEOUT, '-e', '-n', '100000000']
