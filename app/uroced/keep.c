@@ -41,7 +41,7 @@ store(const struct stream_out *o, const char **what)
 	if (setsockopt(ends[0], SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes)) != 0)
 		setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 	*what = "their records and descriptors don't fit into a socket (net.core.wmem_max)";
-	rc = handover_store(ends[0], o);
+	rc = talk_store(ends[0], o);
 	if (rc == 0) {
 		*what = "the service manager doesn't take them";
 		rc = notify_store(ends[1], kept_name);
@@ -69,7 +69,7 @@ keep_programs(struct uroced *u)
 	if (rc == 0)
 		leave(u, 0);
 	stream_free(&o);
-	complain("the programs end with this daemon: %s: %s", what, rc == EBUSY ? "memory of theirs is being copied, and that doesn't end" : strerror(rc));
+	complain("the programs end with this daemon: %s: %s", what, suspend_why(rc));
 	go_on(u);
 }
 
@@ -83,8 +83,8 @@ kept_socket(void)
 int
 kept_programs(struct uroced *u, const struct options *o, int fd, struct stream_in *in)
 {
-	char text[HANDOVER_TEXT_BYTES];
-	int rc = handover_fetch(fd, in);
+	char text[TALK_TEXT_BYTES];
+	int rc = talk_fetch(fd, in);
 
 	close(fd);
 	notify_forget(kept_name);
@@ -93,7 +93,7 @@ kept_programs(struct uroced *u, const struct options *o, int fd, struct stream_i
 	/* A daemon that ended while it made them anew has read them already. */
 	if (rc != 0)
 		snprintf(text, sizeof(text), "%s", rc == ENODATA ? "another daemon has read them" : strerror(rc));
-	handover_free(in);
+	talk_free(in);
 	return complain("the programs of the daemon before can't go on: %s", text);
 }
 

@@ -247,7 +247,7 @@ take_over(struct uroced *u, struct options *o)
 		rc = probe_vdevs(&vdevs);
 	if (rc == 0)
 		rc = open_stacks(u, plans, &in);
-	handover_free(&in);
+	talk_free(&in);
 	return rc == 0 ? publish(u) : -1;
 }
 
@@ -284,7 +284,7 @@ resume(struct uroced *u, const struct options *o, struct stream_in *in)
 	rc = prepare_stacks(u, o, plans);
 	if (rc == 0)
 		rc = open_stacks(u, plans, in);
-	handover_free(in);
+	talk_free(in);
 	return rc == 0 ? publish(u) : -1;
 }
 
@@ -306,7 +306,7 @@ resume_kept(struct uroced *u, const struct options *o, int fd)
 static int
 crashed_programs(struct uroced *u, const struct options *o, struct stream_in *in)
 {
-	char text[HANDOVER_TEXT_BYTES];
+	char text[TALK_TEXT_BYTES];
 	int rc = survivor_read(&u->survivor, in, text);
 
 	if (rc == 0 && check_programs(u, o, in, text) != 0) {
@@ -318,7 +318,7 @@ crashed_programs(struct uroced *u, const struct options *o, struct stream_in *in
 		return 0;
 	}
 	survivor_give_up(&u->survivor);
-	handover_free(in);
+	talk_free(in);
 	return complain("the programs of the daemon that has crashed can't go on: %s", text);
 }
 
@@ -367,7 +367,7 @@ replace_crashed(struct uroced *u, const struct options *o, struct plan *plans, c
 		rc = probe_vdevs(vdevs);
 	if (rc == 0)
 		rc = open_stacks(u, plans, resumes ? &in : NULL);
-	handover_free(&in);
+	talk_free(&in);
 	/* While this user may look at them. */
 	if (rc == 0)
 		notice_changes(u, o);

@@ -12,7 +12,6 @@
 
 #include <rte_common.h>
 
-#include "handover.h"
 #include "keeper_talk.h"
 #include "survive.h"
 #include "uroced.h"
@@ -181,7 +180,7 @@ assemble(struct survivor *s, struct stream_out *o)
 
 	while (nb < OPTIONS_MAX_STACKS && nb < s->nb_given && s->given[nb] >= 0)
 		nb++;
-	put_process(o, nb);
+	suspend_put_process(o, nb);
 	for (unsigned int i = 0; i < nb && rc == 0; i++)
 		rc = checkpoint_read(s->given[i], o, &found, told, NULL);
 	stream_put(o, RECORD_END, &end, sizeof(end), NULL, 0);
@@ -195,13 +194,13 @@ survivor_read(struct survivor *s, struct stream_in *in, char *text)
 	int rc;
 
 	if (s->state.crashes > KEEPER_CRASHES) {
-		snprintf(text, HANDOVER_TEXT_BYTES, "%u daemons in a row have crashed on them", s->state.crashes);
+		snprintf(text, TALK_TEXT_BYTES, "%u daemons in a row have crashed on them", s->state.crashes);
 		return -1;
 	}
 	rc = assemble(s, &o);
 	if (rc != 0) {
 		stream_free(&o);
-		snprintf(text, HANDOVER_TEXT_BYTES, "%s", rc == EPROTO ? "what is left isn't of this version, or is damaged" : strerror(rc));
+		snprintf(text, TALK_TEXT_BYTES, "%s", rc == EPROTO ? "what is left isn't of this version, or is damaged" : strerror(rc));
 		return -1;
 	}
 	*in = (struct stream_in){ .bytes = o.bytes, .n = o.n, .fds = s->given, .nb_fds = s->nb_given };

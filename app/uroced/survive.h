@@ -63,8 +63,8 @@ int survivor_take(struct survivor *s);
 bool survivor_has_programs(const struct survivor *s);
 /**
  * Put together what the daemon before had written down, as in a hand-over.
- * @param in  Receives records and descriptors; handover_free() them.
- * @param text  Receives why not, HANDOVER_TEXT_BYTES long.
+ * @param in  Receives records and descriptors; talk_free() them.
+ * @param text  Receives why not, TALK_TEXT_BYTES long.
  * @return 0, or -1 with a text.
  */
 int survivor_read(struct survivor *s, struct stream_in *in, char *text);

@@ -7,34 +7,12 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <rte_dev.h>
 
 #include "notify.h"
 #include "uroced.h"
-
-enum {
-	SETTLE_MS = 3000, /* for requests that are under way; longer than any of them may take */
-	COPY_MS = 2500,   /* for copies of memory that isn't mapped: a copy may take 2 s */
-	LAST_PACKETS_US = 2000,
-};
-
-struct process_record {
-	struct record_head head;
-	uint32_t nb_stacks, reserved;
-	char version[64];
-};
-
-static uint64_t
-now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 /* ---- The daemon that goes ---- */
 int
@@ -51,70 +29,6 @@ give_asked(void *arg, int sock)
 	}
 	uroce_control_stop(u->stacks[0]);
 	return 0;
-}
-
-/** Finish what is under way, and accept nothing new. */
-static void
-settle(struct uroced *u)
-{
-	uint64_t until = now_ms() + SETTLE_MS;
-	unsigned int busy = 1;
-
-	for (unsigned int i = 0; i < u->nb_stacks; i++) {
-		if (i > 0)
-			uroce_control_stop(u->stacks[i]);
-		control_hold(u->stacks[i]->control, true);
-	}
-	while (busy > 0 && now_ms() < until) {
-		busy = 0;
-		for (unsigned int i = 0; i < u->nb_stacks; i++) {
-			control_turn(u->stacks[i]->control, 0);
-			busy += !control_is_settled(u->stacks[i]->control);
-		}
-	}
-	for (unsigned int i = 0; i < u->nb_stacks; i++)
-		if (control_end_unsaved(u->stacks[i]->control) > 0)
-			usleep(LAST_PACKETS_US); /* engines tell the peers */
-}
-
-void
-put_process(struct stream_out *o, unsigned int nb_stacks)
-{
-	struct process_record r = { .nb_stacks = nb_stacks };
-
-	snprintf(r.version, sizeof(r.version), "%s", UROCE_VERSION);
-	stream_put(o, RECORD_PROCESS, &r, sizeof(r), NULL, 0);
-}
-
-/** Write everything down. @return as control_save(). */
-static int
-save(struct uroced *u, struct stream_out *o)
-{
-	struct handover_counts n = { 0 };
-	const struct record_head end = { 0 };
-	int rc = 0;
-
-	put_process(o, u->nb_stacks);
-	for (unsigned int i = 0; i < u->nb_stacks && rc == 0; i++)
-		rc = control_save(u->stacks[i]->control, o, &n);
-	stream_put(o, RECORD_END, &end, sizeof(end), NULL, 0);
-	return rc == 0 && o->failed ? ENOMEM : rc;
-}
-
-/** save(), once no copy is under way any more. */
-static int
-save_settled(struct uroced *u, struct stream_out *o)
-{
-	uint64_t until = now_ms() + COPY_MS;
-	int rc;
-
-	while ((rc = save(u, o)) == EBUSY && now_ms() < until) {
-		stream_free(o);
-		for (unsigned int s = 0; s < u->nb_stacks; s++)
-			for (unsigned int i = 0; i < u->nb_engines; i++)
-				engine_turn(u->stacks[s]->engines[i]);
-	}
-	return rc;
 }
 
 void
@@ -149,29 +63,27 @@ go_on(struct uroced *u)
 
 	if (launch_engines(u) != 0)
 		complain("no engine runs any more; the daemon must be started again");
-	for (unsigned int i = 0; i < u->nb_stacks; i++) {
-		control_hold(u->stacks[i]->control, false);
-		if (i > 0 && uroce_control_start(u->stacks[i], err) != 0)
+	suspend_undo(u->stacks, u->nb_stacks);
+	for (unsigned int i = 1; i < u->nb_stacks; i++)
+		if (uroce_control_start(u->stacks[i], err) != 0)
 			complain("%s", err);
-	}
 }
 
 int
 write_down(struct uroced *u, struct stream_out *o)
 {
-	settle(u);
+	for (unsigned int i = 1; i < u->nb_stacks; i++)
+		uroce_control_stop(u->stacks[i]);
+	suspend_settle(u->stacks, u->nb_stacks);
 	stop_engines(u);
-	/* What the engines have said last. */
-	for (unsigned int i = 0; i < u->nb_stacks; i++)
-		control_turn(u->stacks[i]->control, 0);
-	return save_settled(u, o);
+	return suspend_save(u->stacks, u->nb_stacks, o);
 }
 
 bool
 give_programs(struct uroced *u)
 {
 	int sock = atomic_load(&u->asked), rc;
-	char text[HANDOVER_TEXT_BYTES] = "";
+	char text[TALK_TEXT_BYTES] = "";
 	struct stream_out o = { 0 };
 	struct ucred peer = { 0 };
 	socklen_t len = sizeof(peer);
@@ -181,9 +93,9 @@ give_programs(struct uroced *u)
 	fflush(stdout);
 	rc = write_down(u, &o);
 	if (rc == 0)
-		rc = handover_send(sock, &o, text);
+		rc = talk_send(sock, &o, text);
 	else
-		snprintf(text, sizeof(text), "%s", rc == EBUSY ? "memory of programs is being copied, and that doesn't end" : strerror(rc));
+		snprintf(text, sizeof(text), "%s", suspend_why(rc));
 	if (rc == 0)
 		leave(u, peer.pid);
 	complain("the other daemon, pid %d, didn't take over: %s. This one goes on", (int)peer.pid, text);
@@ -266,38 +178,22 @@ take_vdevs(const struct uroced *u, struct options *o, const char *option, struct
 int
 check_programs(struct uroced *u, const struct options *o, struct stream_in *in, char *text)
 {
-	const struct process_record *r = stream_next(in, RECORD_PROCESS, sizeof(*r));
-	size_t begin = in->at;
-
-	if (r == NULL) {
-		snprintf(text, HANDOVER_TEXT_BYTES, "its records are of another version than this one's (%s)", UROCE_VERSION);
-		return -1;
-	}
-	if (r->nb_stacks != o->nb_stacks) {
-		snprintf(text, HANDOVER_TEXT_BYTES, "it has %u hosts in one process, this one %u: give the same --config", r->nb_stacks,
-			 o->nb_stacks);
-		return -1;
-	}
-	for (unsigned int i = 0; i < o->nb_stacks; i++)
-		if (handover_check(in, &u->confs[i], u->nb_engines, u->nb_cpus, text) != 0)
-			return -1;
-	in->at = begin;
-	return 0;
+	return suspend_check(in, u->confs, o->nb_stacks, u->nb_engines, u->nb_cpus, text);
 }
 
 int
 take_programs(struct uroced *u, const struct options *o, struct stream_in *in)
 {
-	char text[HANDOVER_TEXT_BYTES > UROCE_ERR_BYTES ? HANDOVER_TEXT_BYTES : UROCE_ERR_BYTES];
-	struct handover_talk t;
+	char text[TALK_TEXT_BYTES];
+	struct talk t;
 
-	if (handover_ask(u->confs[0].socket, &t, in, text) != 0)
-		return complain("%s", text);
+	if (talk_ask(u->confs[0].socket, &t, in, text) != 0)
+		return complain("--take-over: %s", text);
 	if (check_programs(u, o, in, text) != 0) {
-		handover_reply(&t, EINVAL, text);
+		talk_reply(&t, EINVAL, text);
 		return complain("--take-over: the daemon at %s goes on: %s", u->confs[0].socket, text);
 	}
-	if (handover_reply(&t, 0, "") != 0)
+	if (talk_reply(&t, 0, "") != 0)
 		return complain("--take-over: the daemon at %s has handed its programs over, but doesn't end", u->confs[0].socket);
 	return 0;
 }

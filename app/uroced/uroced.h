@@ -10,11 +10,12 @@
 #include <stdbool.h>
 #include <time.h>
 
-#include "handover.h"
 #include "options.h"
 #include "privileges.h"
 #include "survive.h"
 #include "uroce/stack.h"
+#include "uroce/suspend.h"
+#include "uroce/talk.h"
 
 /** What main() has started and has to stop. */
 struct uroced {
@@ -74,16 +75,14 @@ int give_asked(void *arg, int sock);
  */
 bool give_programs(struct uroced *u);
 
-/* ---- upgrade.c, for keep.c and survive.c as well ---- */
-/** What is written down begins with this. */
-void put_process(struct stream_out *o, unsigned int nb_stacks);
+/* ---- upgrade.c, for keep.c as well ---- */
 /** Finish what is under way, stop the engines, and write all programs down. @return 0; EBUSY: copies don't end; ENOMEM. */
 int write_down(struct uroced *u, struct stream_out *o);
 /** write_down() was in vain: everything goes on. */
 void go_on(struct uroced *u);
 /** Somebody else has what was written down: close the ports and end. @param successor  Its process, for the service manager; 0: it isn't known. */
 void leave(struct uroced *u, pid_t successor) __attribute__((noreturn));
-/** Check whether the programs of all stacks can be taken. @param text  HANDOVER_TEXT_BYTES long. @return 0, or -1 with a text. */
+/** suspend_check() with the configurations of this daemon. @param text  TALK_TEXT_BYTES long. @return 0, or -1 with a text. */
 int check_programs(struct uroced *u, const struct options *o, struct stream_in *in, char *text);
 /** Before EAL opens its --vdev: remove sockets of memif that nobody listens on. */
 void remove_memif_sockets(const struct options *o);

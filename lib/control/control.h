@@ -103,6 +103,9 @@ void control_stop(struct control *c);
 /** Handle pending events. @param max_ms  Sleep at most this long if there are none. @return events handled. */
 uint32_t control_turn(struct control *c, int max_ms);
 
+/** [any thread] @return true: there are sessions of this process's own (control_adopt()). */
+bool control_has_own(struct control *c);
+
 /**
  * [any thread] Keep other threads from using @p c until control_unlock(). The control loop holds the lock except while
  * it sleeps. May be nested. Don't hold it for long, since requests of programs wait meanwhile.

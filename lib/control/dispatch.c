@@ -45,7 +45,7 @@ op_hand_over(struct session *s, struct request *r)
 	if (s->uid != 0 && s->uid != geteuid())
 		return req_fail(r, EPERM, "only root, or the daemon's own user, can take its programs over");
 	if (setup->hand_over == NULL)
-		return req_fail(r, EOPNOTSUPP, "this daemon can't hand its programs over: it is part of another program");
+		return req_fail(r, EOPNOTSUPP, "this daemon can't hand its programs over: it is part of an application that doesn't (uroce_params.asked_for)");
 	rc = setup->hand_over(setup->hand_over_arg, s->sock.fd);
 	if (rc != 0)
 		return req_fail(r, rc, "its programs are being handed over already, or it has no descriptors left");

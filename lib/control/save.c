@@ -119,6 +119,19 @@ obstacle(const struct session *s)
 	return NULL;
 }
 
+bool
+control_has_own(struct control *c)
+{
+	const struct session *s;
+	bool own = false;
+
+	control_lock(c);
+	TAILQ_FOREACH(s, &c->sessions, link)
+		own |= s->own;
+	control_unlock(c);
+	return own;
+}
+
 uint32_t
 control_end_unsaved(struct control *c)
 {

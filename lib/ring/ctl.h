@@ -442,7 +442,7 @@ struct ctl_mcast_req {
 
 /**
  * CTL_HAND_OVER: another daemon takes the programs of this one over, with all their objects. For root and the daemon's own user. An error is answered
- * as ever; otherwise what follows on the socket is app/uroced/handover.h's.
+ * as ever; otherwise what follows on the socket is lib/uroce/talk.h's.
  */
 
 /**

@@ -150,8 +150,8 @@ take_control(struct uroce *u, enum stack_driver who, char *err)
 	uint32_t nobody = DRIVER_NONE;
 	int rc;
 
-	if (u->control == NULL) {
-		snprintf(err, UROCE_ERR_BYTES, "the stack is shut down");
+	if (u->control == NULL || u->suspended) {
+		snprintf(err, UROCE_ERR_BYTES, "the stack is %s", u->suspended ? "suspended" : "shut down");
 		return -ESHUTDOWN;
 	}
 	if (!atomic_compare_exchange_strong(&u->driver, &nobody, who)) {

@@ -17,6 +17,7 @@
 #include <rte_rcu_qsbr.h>
 
 #include "uroce/stack.h"
+#include "uroce/suspend.h"
 #include "control/observe/sysfs.h"
 
 static_assert(UROCE_ERR_BYTES == CONFIG_ERR_BYTES, "a message of the configuration fits");
@@ -230,8 +231,8 @@ make_control(struct uroce *u, const struct stack_host *host, char *err)
 		.sh = u->sh,
 		.signals = u->signals,
 		.opener = host->opener,
-		.hand_over = host->hand_over,
-		.hand_over_arg = host->hand_over_arg,
+		.hand_over = host->hand_over != NULL ? host->hand_over : u->asked_for != NULL ? suspend_asked : NULL,
+		.hand_over_arg = host->hand_over != NULL ? host->hand_over_arg : u,
 		.alive = host->alive,
 		.alive_arg = host->alive_arg,
 		.alive_ms = host->alive_ms,
@@ -312,6 +313,9 @@ stack_prepare(const struct uroce_params *p, const struct uroced_config *conf, in
 	}
 	ignore_sigpipe();
 	u->signals = p->signals;
+	u->asked_for = p->asked_for;
+	u->asked_arg = p->asked_arg;
+	atomic_init(&u->asked, -1);
 	u->nb_cpus = RTE_MIN(host->nb_cpus, (unsigned int)ENGINE_CPUS_MAX);
 	if (u->nb_cpus > 0)
 		memcpy(u->cpus, host->cpus, u->nb_cpus * sizeof(u->cpus[0]));
@@ -370,6 +374,9 @@ uroce_create(const struct uroce_params *p, char *err)
 void
 uroce_shutdown(struct uroce *u)
 {
+	/* What there is belongs to another process, which has the socket and serves the programs. */
+	if (u->suspended)
+		return;
 	uroce_control_stop(u);
 	/* No new sessions; then end those there are, while the engines can still destroy their QPs. */
 	if (u->control != NULL)
@@ -386,6 +393,8 @@ uroce_shutdown(struct uroce *u)
 		control_destroy(u->control);
 	}
 	u->control = NULL;
+	if (atomic_load(&u->asked) >= 0)
+		close(atomic_exchange(&u->asked, -1));
 }
 
 /** With net_ring another port may still hold packets of this pool and free them later: then the pool must stay. */
@@ -414,7 +423,7 @@ uroce_destroy(struct uroce *u)
 {
 	unsigned int i, k;
 
-	if (u == NULL)
+	if (u == NULL || u->suspended)
 		return;
 	if (u->listed) {
 		pthread_mutex_lock(&stacks_lock);

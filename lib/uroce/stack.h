@@ -63,6 +63,10 @@ struct uroce {
 	bool resumed;                        /**< the socket is that of the daemon before, with its name */
 	bool published;                      /**< the socket has its real name; by the driver */
 	rte_thread_t thread;                 /**< DRIVER_THREAD */
+	_Atomic int asked;                   /**< socket of a process that wants the programs, or -1 */
+	bool suspended;                      /**< another process has them: this stack does nothing any more */
+	void (*asked_for)(void *arg);        /**< uroce_params.asked_for */
+	void *asked_arg;
 	void *devices;                       /**< verbs.c: of each port, made when first asked for */
 	/** Of each engine: the journal that its transport keeps, in a memfd. */
 	bool keeps_journals;

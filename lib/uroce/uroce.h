@@ -57,6 +57,13 @@ struct uroce_params {
 	 * caller has blocked the three in all threads. For one stack of a process only.
 	 */
 	bool signals;
+	/**
+	 * [control] Another process, uroced or an application that calls uroce_resume(), asks for the programs that the stack serves. To be noted only: the
+	 * application then stops what drives the stack, and calls uroce_suspend(); the other process waits for some seconds. May be called again. NULL: the
+	 * stack's programs end with it.
+	 */
+	void (*asked_for)(void *arg);
+	void *asked_arg;
 };
 
 /**
@@ -88,6 +95,39 @@ void uroce_shutdown(struct uroce *u);
  * @param u  May be NULL.
  */
 void uroce_destroy(struct uroce *u);
+
+/**
+ * Give the programs that the stack serves, with all their objects and connections, to the process that has asked for them (uroce_params.asked_for). They
+ * notice a pause. With this the ports are closed, and the application must end its process at once, because the other one waits for that and then opens
+ * the ports. Devices of the application's own, uroce_open_device(), can't go over; they must be closed.
+ *
+ * Takes as long as requests of programs that are under way, 6 s at most.
+ *
+ * @param err  Gets what was wrong; UROCE_ERR_BYTES long.
+ * @return 0: the other process has them, and functions of the stack do nothing any more. Otherwise the stack is as it was, to be driven again, and whoever asked is told why: -EAGAIN,
+ * nobody has asked; -EBUSY, a thread drives it, a device of this process is open, or copies of programs' memory don't end; -EOPNOTSUPP, the process has
+ * other stacks; -ESHUTDOWN; -EINVAL, another configuration; -EPIPE, -ETIMEDOUT, the other process has gone or doesn't answer; -ENOMEM.
+ * @note [owner] No thread is in uroce_engine_run(), uroce_engine_poll() or a driver of the control, nor will be meanwhile.
+ */
+int uroce_suspend(struct uroce *u, char *err);
+
+/**
+ * uroce_create() with the programs of the process that serves them now at `daemon.socket`: uroced, or an application, of this or another version. That one
+ * has ended when this returns. What takes long, memory and tables, is made before it is asked.
+ *
+ * The configuration has the same ports in the same order, the same number of engines, and the socket; devices (`ethdev`), addresses and other keys may
+ * differ. uroced must have been started without --one-engine, and with one configuration.
+ *
+ * @param p  As for uroce_create(), with `serve`.
+ * @param attach  [owner] Attaches the ports' devices to EAL (rte_dev_probe()), which the other process had open until now. @return 0 or an errno value.
+ * NULL: they are attached already, and the drivers don't mind.
+ * @param arg  For @p attach.
+ * @param err  Gets what was wrong and what would be right; UROCE_ERR_BYTES long.
+ * @return the stack; NULL with a message: then the other process goes on, unless the message says that it has handed its programs over or that a port can't
+ * be had: then they have ended.
+ * @note [any] As uroce_create(); root, or the other process's user.
+ */
+struct uroce *uroce_resume(const struct uroce_params *p, int (*attach)(void *arg), void *arg, char *err);
 
 struct ibv_context;
 

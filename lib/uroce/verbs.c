@@ -64,7 +64,7 @@ open_own(struct uroce *u, struct client_device *d)
 	int fds[2], err;
 	uint32_t nb;
 
-	if (u->control == NULL) {
+	if (u->control == NULL || u->suspended) {
 		errno = ESHUTDOWN;
 		return NULL;
 	}

@@ -282,7 +282,10 @@ daemon_counts(void)
 				   .attached = mcast_table_attached(stack->sh.mcasts) };
 	DIR *d = opendir("/proc/self/fd");
 
+	/* Between two turns: what a turn has ended is written down at its end. */
+	control_lock(stack->control);
 	control_counts(stack->control, &c.control);
+	control_unlock(stack->control);
 	while (readdir(d) != NULL)
 		c.fds++;
 	closedir(d);

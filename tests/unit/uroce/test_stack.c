@@ -20,6 +20,7 @@
 #include <rte_ring.h>
 
 #include "base/own_dirs.h"
+#include "ring/ctl.h"
 #include "uroce.h"
 
 enum { WIRE_PACKETS = 1024, WORKER = 1 };
@@ -27,23 +28,30 @@ enum { WIRE_PACKETS = 1024, WORKER = 1 };
 static char socket_path[64];
 static struct rte_ring *wires[2]; /* what even ports receive, what odd ones do */
 
-/** A stack on net_ring_wire@p n, with @p more settings or none. */
+/** A stack on net_ring_wire@p n, made of @p p, with @p more settings or none. */
 static struct uroce *
-make_stack(unsigned int n, bool serve, const char *more, char *err)
+make_stack_of(struct uroce_params p, unsigned int n, const char *more, char *err)
 {
 	char ethdev[64], addresses[64], path[96];
 	const char *sets[] = { ethdev, addresses, "daemon.mbufs=8191", path, more };
-	const struct uroce_params p = { .sets = sets, .nb_sets = more != NULL ? 5 : 4, .serve = serve };
 
+	p.sets = sets;
+	p.nb_sets = more != NULL ? 5 : 4;
 	snprintf(ethdev, sizeof(ethdev), "port uroce0.ethdev=net_ring_wire%u", n);
 	snprintf(addresses, sizeof(addresses), "port uroce0.addresses=198.18.0.%u/24", n + 1);
 	snprintf(path, sizeof(path), "daemon.socket=%s", socket_path);
 	return uroce_create(&p, err);
 }
 
+static struct uroce *
+make_stack(unsigned int n, bool serve, const char *more, char *err)
+{
+	return make_stack_of((struct uroce_params){ .serve = serve }, n, more, err);
+}
+
 /** A stack on a new port; two that are made one after the other are each other's peer. */
 static struct uroce *
-good_stack(bool serve)
+good_stack_of(struct uroce_params p)
 {
 	static unsigned int n;
 	char err[UROCE_ERR_BYTES] = "";
@@ -52,10 +60,23 @@ good_stack(bool serve)
 
 	snprintf(name, sizeof(name), "wire%u", n);
 	assert_true(rte_eth_from_rings(name, &wires[n % 2], 1, &wires[!(n % 2)], 1, 0) >= 0);
-	u = make_stack(n++, serve, NULL, err);
+	u = make_stack_of(p, n++, NULL, err);
 	if (u == NULL)
 		fail_msg("%s", err);
 	return u;
+}
+
+static struct uroce *
+good_stack(bool serve)
+{
+	return good_stack_of((struct uroce_params){ .serve = serve });
+}
+
+/** One that serves, and can be asked for its programs. */
+static struct uroce *
+served_stack(void (*asked)(void *arg), void *arg)
+{
+	return good_stack_of((struct uroce_params){ .serve = true, .asked_for = asked, .asked_arg = arg });
 }
 
 static int
@@ -206,6 +227,118 @@ two_stacks_live_in_one_process(void **state)
 	uroce_destroy(a);
 }
 
+static void
+note(void *arg)
+{
+	++*(unsigned int *)arg;
+}
+
+/** A connection to the socket that has asked for the programs. */
+static int
+ask(struct uroce *u)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	struct ctl_req q = { .magic = CTL_MAGIC, .op = CTL_HELLO, .hello = { .abi_version = UROCE_ABI_VERSION, .program = "test" } };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	struct ctl_rsp r;
+
+	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s", socket_path);
+	assert_int_equal(connect(fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	assert_int_equal(send(fd, &q, sizeof(q), 0), sizeof(q));
+	for (int i = 0; i < 100; i++)
+		assert_true(uroce_control_poll(u) >= 0);
+	assert_int_equal(recv(fd, &r, sizeof(r), MSG_DONTWAIT), sizeof(r));
+	assert_int_equal(r.status, 0);
+	q = (struct ctl_req){ .magic = CTL_MAGIC, .op = CTL_HAND_OVER };
+	assert_int_equal(send(fd, &q, sizeof(q), 0), sizeof(q));
+	for (int i = 0; i < 100; i++)
+		assert_true(uroce_control_poll(u) >= 0);
+	return fd;
+}
+
+/** @return the status of what has come on @p fd, with its message in @p why; 0: nothing. */
+static int
+answer(int fd, char *why, size_t bytes)
+{
+	struct ctl_rsp r;
+
+	if (recv(fd, &r, sizeof(r), MSG_DONTWAIT) != (ssize_t)sizeof(r))
+		return 0;
+	snprintf(why, bytes, "%s", r.message);
+	close(fd);
+	return r.status;
+}
+
+static void
+a_stack_that_serves_nobody_is_not_replaced(void **state)
+{
+	struct uroce *u = good_stack(false);
+	struct uroce_params p = { .nb_sets = 0 };
+	char err[UROCE_ERR_BYTES] = "";
+
+	assert_int_equal(uroce_suspend(u, err), -EAGAIN);
+	assert_non_null(strstr(err, "nobody has asked"));
+	assert_null(uroce_resume(&p, NULL, NULL, err));
+	assert_non_null(strstr(err, "serve"));
+	uroce_shutdown(u);
+	assert_int_equal(uroce_suspend(u, err), -ESHUTDOWN);
+	uroce_destroy(u);
+}
+
+static void
+an_application_that_is_not_prepared_is_not_asked(void **state)
+{
+	struct uroce *u = good_stack(true);
+	char err[UROCE_ERR_BYTES] = "", why[256];
+
+	assert_true(uroce_control_poll(u) >= 0);
+	assert_int_equal(answer(ask(u), why, sizeof(why)), EOPNOTSUPP);
+	assert_non_null(strstr(why, "asked_for"));
+	assert_int_equal(uroce_suspend(u, err), -EAGAIN);
+	uroce_destroy(u);
+}
+
+static void
+who_asks_is_told_why_not(void **state)
+{
+	unsigned int times = 0;
+	struct uroce *u = served_stack(note, &times), *other;
+	char err[UROCE_ERR_BYTES] = "", why[256];
+	int fd, second;
+
+	assert_true(uroce_control_poll(u) >= 0);
+	fd = ask(u);
+	assert_int_equal(times, 1);
+	second = ask(u); /* one at a time */
+	assert_int_equal(answer(second, why, sizeof(why)), EBUSY);
+	assert_int_equal(times, 1);
+	assert_int_equal(uroce_control_start(u, err), 0);
+	assert_int_equal(uroce_suspend(u, err), -EBUSY);
+	assert_non_null(strstr(err, "uroce_control_stop"));
+	assert_int_equal(answer(fd, why, sizeof(why)), EBUSY);
+	assert_string_equal(why, err);
+	uroce_control_stop(u);
+	/* Another stack would lose its ports with the process. */
+	other = good_stack(false);
+	fd = ask(u);
+	assert_int_equal(times, 2);
+	assert_int_equal(uroce_suspend(u, err), -EOPNOTSUPP);
+	assert_int_equal(answer(fd, why, sizeof(why)), EOPNOTSUPP);
+	uroce_destroy(other);
+	/* Who has gone doesn't stand in the way of the next one. */
+	close(ask(u));
+	fd = ask(u);
+	assert_int_equal(times, 4);
+	close(fd);
+	assert_int_equal(uroce_suspend(u, err), -EPIPE);
+	assert_non_null(strstr(err, "This one goes on"));
+	assert_true(uroce_engine_poll(u, 0) >= 0);
+	assert_true(uroce_control_poll(u) >= 0);
+	assert_int_equal(try_connect(), 0);
+	assert_int_equal(uroce_suspend(u, err), -EAGAIN);
+	uroce_destroy(u);
+}
+
 static int
 setup(void **state)
 {
@@ -242,6 +375,9 @@ main(void)
 		cmocka_unit_test(the_control_has_one_driver),
 		cmocka_unit_test(programs_are_served_only_if_asked_for),
 		cmocka_unit_test(two_stacks_live_in_one_process),
+		cmocka_unit_test(a_stack_that_serves_nobody_is_not_replaced),
+		cmocka_unit_test(an_application_that_is_not_prepared_is_not_asked),
+		cmocka_unit_test(who_asks_is_told_why_not),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

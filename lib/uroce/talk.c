@@ -13,7 +13,7 @@
 
 #include <rte_common.h>
 
-#include "handover.h"
+#include "uroce/talk.h"
 
 enum {
 	WAIT_MS = 20000, /* for the other daemon's next message; it may be a busy machine */
@@ -25,7 +25,7 @@ enum {
 /* ---- Messages with descriptors ---- */
 union control_space {
 	struct cmsghdr align;
-	char bytes[CMSG_SPACE(HANDOVER_FDS * sizeof(int))];
+	char bytes[CMSG_SPACE(TALK_FDS * sizeof(int))];
 };
 
 /** @return 0, or an errno value: ETIMEDOUT. */
@@ -135,7 +135,7 @@ records_fd(const struct stream_out *o)
 static int
 send_all(int sock, const struct stream_out *o, int wait_ms)
 {
-	const struct handover_begin begin = { .magic = CTL_MAGIC, .op = CTL_HAND_OVER, .nb_fds = o->nb_fds, .bytes = o->n,
+	const struct talk_begin begin = { .magic = CTL_MAGIC, .op = CTL_HAND_OVER, .nb_fds = o->nb_fds, .bytes = o->n,
 					       .pid = getpid() };
 	int fd = records_fd(o), rc;
 
@@ -143,8 +143,8 @@ send_all(int sock, const struct stream_out *o, int wait_ms)
 		return errno;
 	rc = send_message(sock, &begin, sizeof(begin), &fd, 1, wait_ms);
 	close(fd);
-	for (uint32_t i = 0; i < o->nb_fds && rc == 0; i += HANDOVER_FDS) {
-		const struct handover_fds m = { .magic = CTL_MAGIC, .n = RTE_MIN(o->nb_fds - i, (uint32_t)HANDOVER_FDS) };
+	for (uint32_t i = 0; i < o->nb_fds && rc == 0; i += TALK_FDS) {
+		const struct talk_fds m = { .magic = CTL_MAGIC, .n = RTE_MIN(o->nb_fds - i, (uint32_t)TALK_FDS) };
 
 		rc = send_message(sock, &m, sizeof(m), o->fds + i, m.n, wait_ms);
 	}
@@ -152,26 +152,35 @@ send_all(int sock, const struct stream_out *o, int wait_ms)
 }
 
 int
-handover_send(int sock, const struct stream_out *o, char *text)
+talk_send(int sock, const struct stream_out *o, char *text)
 {
-	struct handover_answer a;
+	struct talk_answer a;
 	int rc = send_all(sock, o, WAIT_MS);
 
 	if (rc == 0) {
 		ssize_t n = receive_message(sock, &a, sizeof(a), NULL, NULL);
 
 		if (n == (ssize_t)sizeof(a) && a.magic == CTL_MAGIC) {
-			snprintf(text, HANDOVER_TEXT_BYTES, "%.*s", HANDOVER_TEXT_BYTES - 1, a.text);
+			snprintf(text, TALK_TEXT_BYTES, "%.*s", TALK_TEXT_BYTES - 1, a.text);
 			return a.status < 0 ? EPROTO : a.status;
 		}
 		rc = n < 0 ? errno : EPIPE;
 	}
-	snprintf(text, HANDOVER_TEXT_BYTES, "%s", rc == EPIPE || rc == ECONNRESET ? "it has ended" : strerror(rc));
+	snprintf(text, TALK_TEXT_BYTES, "%s", rc == EPIPE || rc == ECONNRESET ? "it has ended" : strerror(rc));
 	return rc;
 }
 
+void
+talk_refuse(int sock, int status, const char *why)
+{
+	struct ctl_rsp r = { .magic = CTL_MAGIC, .op = CTL_HAND_OVER, .status = status };
+
+	snprintf(r.message, sizeof(r.message), "%s", why);
+	(void)send_message(sock, &r, sizeof(r), NULL, 0, NO_WAIT);
+}
+
 int
-handover_store(int sock, const struct stream_out *o)
+talk_store(int sock, const struct stream_out *o)
 {
 	return send_all(sock, o, NO_WAIT);
 }
@@ -180,7 +189,7 @@ handover_store(int sock, const struct stream_out *o)
 static int
 fail(char *text, const char *path, const char *what)
 {
-	snprintf(text, HANDOVER_TEXT_BYTES, "--take-over: the daemon at %s: %s", path, what);
+	snprintf(text, TALK_TEXT_BYTES, "the daemon at %s: %s", path, what);
 	return -1;
 }
 
@@ -206,7 +215,7 @@ connect_to(const char *path, int *sock, char *text)
 	*sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (*sock >= 0 && connect(*sock, (struct sockaddr *)&sa, sizeof(sa)) == 0)
 		return 0;
-	fail(text, path, errno == ENOENT || errno == ECONNREFUSED ? "there is none; start without --take-over" : strerror(errno));
+	fail(text, path, errno == ENOENT || errno == ECONNREFUSED ? "there is none; start without --take-over, or by uroce_create()" : strerror(errno));
 	if (*sock >= 0)
 		close(*sock);
 	return -1;
@@ -219,7 +228,7 @@ say_hello(const char *path, int sock, char *text)
 	struct ctl_rsp r;
 	ssize_t n;
 
-	snprintf(q.hello.program, sizeof(q.hello.program), "uroced");
+	snprintf(q.hello.program, sizeof(q.hello.program), "%s", program_invocation_short_name);
 	n = call(sock, &q, &r, NULL, NULL);
 	if (n == (ssize_t)sizeof(r) && r.status == 0)
 		return 0;
@@ -232,11 +241,11 @@ say_hello(const char *path, int sock, char *text)
 static int
 receive_fds(int sock, struct stream_in *in, uint32_t all)
 {
-	struct handover_fds m;
+	struct talk_fds m;
 	uint32_t nb;
 	ssize_t n;
 
-	in->fds = calloc((size_t)all + HANDOVER_FDS, sizeof(*in->fds));
+	in->fds = calloc((size_t)all + TALK_FDS, sizeof(*in->fds));
 	if (in->fds == NULL)
 		return ENOMEM;
 	while (in->nb_fds < all) {
@@ -278,7 +287,7 @@ read_records(int fd, uint64_t bytes, struct stream_in *in)
 
 /** Receive what follows the first message. @param n,fds,nb  Its size and its descriptors. @return 0 or an errno value: EPROTO. */
 static int
-receive_rest(int sock, const struct handover_begin *begin, ssize_t n, const int *fds, uint32_t nb, struct stream_in *in)
+receive_rest(int sock, const struct talk_begin *begin, ssize_t n, const int *fds, uint32_t nb, struct stream_in *in)
 {
 	int rc = EPROTO;
 
@@ -290,11 +299,11 @@ receive_rest(int sock, const struct handover_begin *begin, ssize_t n, const int 
 }
 
 static int
-receive_all(const char *path, struct handover_talk *t, struct stream_in *in, char *text)
+receive_all(const char *path, struct talk *t, struct stream_in *in, char *text)
 {
 	const struct ctl_req q = { .magic = CTL_MAGIC, .op = CTL_HAND_OVER };
-	struct handover_begin begin;
-	int fds[HANDOVER_FDS], rc;
+	struct talk_begin begin;
+	int fds[TALK_FDS], rc;
 	struct ctl_rsp r;
 	uint32_t nb = 0;
 	ssize_t n = call(t->sock, &q, &r, fds, &nb);
@@ -314,7 +323,7 @@ receive_all(const char *path, struct handover_talk *t, struct stream_in *in, cha
 }
 
 static void
-end_talk(struct handover_talk *t)
+end_talk(struct talk *t)
 {
 	close(t->sock);
 	if (t->pidfd >= 0)
@@ -322,7 +331,7 @@ end_talk(struct handover_talk *t)
 }
 
 int
-handover_ask(const char *path, struct handover_talk *t, struct stream_in *in, char *text)
+talk_ask(const char *path, struct talk *t, struct stream_in *in, char *text)
 {
 	*in = (struct stream_in){ 0 };
 	t->pidfd = -1;
@@ -331,14 +340,14 @@ handover_ask(const char *path, struct handover_talk *t, struct stream_in *in, ch
 	if (say_hello(path, t->sock, text) == 0 && receive_all(path, t, in, text) == 0)
 		return 0;
 	end_talk(t);
-	handover_free(in);
+	talk_free(in);
 	return -1;
 }
 
 int
-handover_reply(struct handover_talk *t, int status, const char *text)
+talk_reply(struct talk *t, int status, const char *text)
 {
-	struct handover_answer a = { .magic = CTL_MAGIC, .status = status };
+	struct talk_answer a = { .magic = CTL_MAGIC, .status = status };
 	int rc;
 
 	snprintf(a.text, sizeof(a.text), "%s", text);
@@ -351,10 +360,10 @@ handover_reply(struct handover_talk *t, int status, const char *text)
 }
 
 int
-handover_fetch(int sock, struct stream_in *in)
+talk_fetch(int sock, struct stream_in *in)
 {
-	struct handover_begin begin = { 0 };
-	int fds[HANDOVER_FDS], rc;
+	struct talk_begin begin = { 0 };
+	int fds[TALK_FDS], rc;
 	uint32_t nb = 0;
 	ssize_t n;
 
@@ -362,12 +371,12 @@ handover_fetch(int sock, struct stream_in *in)
 	n = receive_message(sock, &begin, sizeof(begin), fds, &nb);
 	rc = n < 0 ? errno : n == 0 ? ENODATA : receive_rest(sock, &begin, n, fds, nb, in);
 	if (rc != 0)
-		handover_free(in);
+		talk_free(in);
 	return rc;
 }
 
 void
-handover_free(struct stream_in *in)
+talk_free(struct stream_in *in)
 {
 	stream_done(in);
 	free(in->fds);
