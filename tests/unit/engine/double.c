@@ -309,7 +309,7 @@ rig_down(struct rig *r, unsigned int n)
 	free(r->sh.qsbr);
 }
 
-/* ---- QPs that move: test_path.c has them, with the real transport ---- */
+/* ---- QPs that move: test_moves.c has them, with the real transport ---- */
 bool
 qp_is_at(const struct qp *qp, const struct transport *tp)
 {
