@@ -28,7 +28,6 @@ INIT = os.path.join(HERE, 'guest/init')
 INDEX = 200                 # the guest's addresses: 198.18.0.200, fd00:18::c8
 OUR_INDEX = 254             # 198.18.0.254: where commands to the guest come from
 MAC = '52:54:00:18:00:c8'
-TAP = 'tap0'
 MTU = 4500                  # RoCE MTU 4096
 TAP_QUEUE = 10000           # packets: a burst of uroce's waits here for a guest that is slow
 AGENT_PORT = 7018
@@ -139,19 +138,22 @@ class Guest:
 
     ipv4 = wires.ipv4(INDEX)
     ipv6 = wires.ipv6(INDEX)
+    hostname = 'guest'
+    mac = MAC
+    tap = 'tap0'
     tcp = ipv4                  # where programs on the host reach the guest's by TCP
     host_tcp = wires.ipv4(1)    # where programs in the guest reach those of the host
 
     def __init__(self, name, build, folder):
         """@param folder  where its console goes"""
         self.build = build
-        self.namespace = wires.namespace(name, 'rxe')
+        self.name = name
         self.agent = os.path.join(build, 'tests/interop/interop_agent')
         self.console = os.path.join(folder, 'console')
         self.log = os.path.join(folder, 'qemu.log')
         self.child = None
         self.image = initramfs(build)
-        wires.add_namespace(self.namespace)
+        self._add_namespace()
         try:
             self._make_network()
             self.start()
@@ -164,13 +166,20 @@ class Guest:
         with open(self.log, 'a', encoding='utf-8') as log:
             self.child = subprocess.Popen(self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=with_us)
 
+    def _add_namespace(self):
+        self.namespace = wires.namespace(self.name, 'rxe')
+        wires.add_namespace(self.namespace)
+
     def _make_network(self):
         ip = ['ip', '-n', self.namespace]
         wires.run(*ip, 'link', 'add', 'br0', 'mtu', str(MTU), 'type', 'bridge', 'mcast_snooping', '0')
         wires.run(*ip, 'addr', 'add', wires.ipv4(OUR_INDEX) + '/24', 'dev', 'br0')
         wires.run(*ip, 'link', 'set', 'br0', 'up')
-        wires.run('ip', 'netns', 'exec', self.namespace, 'ip', 'tuntap', 'add', TAP, 'mode', 'tap')
-        wires.run(*ip, 'link', 'set', TAP, 'txqueuelen', str(TAP_QUEUE), 'mtu', str(MTU), 'master', 'br0', 'up')
+        self._add_tap()
+
+    def _add_tap(self):
+        wires.run('ip', 'netns', 'exec', self.namespace, 'ip', 'tuntap', 'add', self.tap, 'mode', 'tap')
+        wires.run('ip', '-n', self.namespace, 'link', 'set', self.tap, 'txqueuelen', str(TAP_QUEUE), 'mtu', str(MTU), 'master', 'br0', 'up')
 
     def join(self, lab):
         """Join the bridges of the guest and of a lab with a switch; it lasts as long as the lab."""
@@ -186,12 +195,12 @@ class Guest:
 
     def _parameters(self):
         """What the kernel's command line tells the init."""
-        return {'ip4': self.ipv4 + '/24', 'ip6': self.ipv6 + '/64', 'mtu': MTU, 'port': AGENT_PORT, 'agent': self.agent}
+        return {'ip4': self.ipv4 + '/24', 'ip6': self.ipv6 + '/64', 'mtu': MTU, 'port': AGENT_PORT, 'agent': self.agent, 'name': self.hostname}
 
     def _devices(self):
         """QEMU's arguments for memory and NICs."""
-        return ['-netdev', f'tap,id=net,ifname={TAP},script=no,downscript=no,vhost=off,vnet_hdr=off',
-                '-device', f'virtio-net-pci,netdev=net,mac={MAC},rx_queue_size=1024,' +
+        return ['-netdev', f'tap,id=net,ifname={self.tap},script=no,downscript=no,vhost=off,vnet_hdr=off',
+                '-device', f'virtio-net-pci,netdev=net,mac={self.mac},rx_queue_size=1024,' +
                 ','.join(f'{name}=off' for name in OFFLOADS + FILTERS)]
 
     def _command(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The commands of the rows, as they are with Linux's Soft-RoCE: both programs on one host, its device rxe0. tests/programs/rxe runs them."""
+"""The commands of the rows, as they are with Linux's Soft-RoCE: its device is rxe0. tests/programs/rxe runs them."""
 
 import glob
 import os
@@ -18,19 +18,24 @@ import rpma
 import scalapack
 import ucx
 import ucx_gtest
+from guest import Guest
 from rows import SERVER
+from second_guest import SecondGuest
 from uroce_lab import pairs
 
 PRELOAD = 'LD_PRELOAD=' + next(iter(glob.glob('/usr/lib/*/rsocket/librspreload.so')), '')
+AGENT = '@agent@'
 SECONDS, MORE_SECONDS = 90, 300     # on an emulated CPU
 LISTEN_SECONDS = {'ucx': 8, 'ucp': 8, 'uct': 8, 'io_demo': 8, 'fi_': 6, 'fabtests': 6, 'dtest': 8, 'qemu': 15, 'iser': 12}
 LISTEN_SECONDS_ELSE = 4
 FIO = 'fio --name=s --thread --ioengine=rdma --port=7300 --bs=16k --size=4m --verify_state_save=0 '
-BY_UCX = {'UCX_NET_DEVICES': 'rxe0:1', 'UCX_WARN_UNUSED_ENV_VARS': 'n'}
+# The IPv6 address: over IPv4 UCX drops what Soft-RoCE receives (docs/programs.md).
+IPV6 = {'UCX_IB_GID_INDEX': '2'}
+BY_UCX = {'UCX_NET_DEVICES': 'rxe0:1', 'UCX_WARN_UNUSED_ENV_VARS': 'n', **IPV6}
 
 
 class Pair:
-    """Two shell commands, the server's '' if there is none. Where they say SERVER, rows() puts the guest's address."""
+    """Two shell commands, the server's '' if there is none. Where they say SERVER, rows() puts the first guest's address."""
 
     def __init__(self, server, client, seconds=SECONDS):
         self.server, self.client, self.seconds = server, client, seconds
@@ -75,16 +80,19 @@ def dapl(name, *client):
     return Pair(f'{setting} {name} -P cma', f'{setting} {name} -P cma -h {SERVER}') if not client else Pair(setting + name, setting + '; '.join(client))
 
 
-def openmpi(program, processes=2, way=mpi.RC, folder='/tmp', before='', after=''):
-    words = [*way.options, *(word for name, value in way.environment.items() for word in ('-x', f'{name}={value}'))]
+def openmpi(program, per_host=1, way=mpi.RC, folder='/tmp', before='', after=''):
+    words = [*way.options, *(word for name, value in {**way.environment, **IPV6}.items() for word in ('-x', f'{name}={value}'))]
     how = shlex.join(words).replace(pairs.DEVICE, 'rxe0')
-    command = f'mpirun.openmpi --allow-run-as-root --oversubscribe -n {processes} --mca mpi_yield_when_idle 1 -wdir {folder} {how} {program}'
+    command = (f'mpirun.openmpi --allow-run-as-root --oversubscribe -H {Guest.hostname}:{per_host},{SecondGuest.ipv4}:{per_host} --map-by ppr:{per_host}:node'
+               f' --mca plm_rsh_agent {AGENT} --mca mpi_yield_when_idle 1 -wdir {folder} {how} {program}')
     return alone(f'{before}{command}{after}', MORE_SECONDS)
 
 
 def mpich(program):
-    words = [word for name, value in mpi.ALL_BY_UCX.environment.items() for word in ('-genv', name, value)]
-    return alone(f'mpiexec.mpich -n 2 {shlex.join(words)} {program}'.replace(pairs.DEVICE, 'rxe0'), MORE_SECONDS)
+    words = [word for name, value in {**mpi.ALL_BY_UCX.environment, **IPV6}.items() for word in ('-genv', name, value)]
+    how = shlex.join(words).replace(pairs.DEVICE, 'rxe0')
+    return alone(f'mpiexec.mpich -genvlist PATH -localhost {Guest.ipv4} -launcher ssh -launcher-exec {AGENT} -hosts {Guest.ipv4},{SecondGuest.ipv4}'
+                 f' -ppn 1 -n 2 {how} {program}', MORE_SECONDS)
 
 
 def iscsi():
@@ -146,9 +154,9 @@ def of_mpi(folder, programs):
         **({'mpich ucx 2': mpich(programs['mpich'])} if 'mpich' in programs else {}),
         'netpipe openmpi': openmpi('NPopenmpi -l 1 -u 65536 -n 10 -i -o /tmp/np.out'),
         'netpipe mpich': mpich('NPmpich2 -l 1 -u 65536 -n 10 -i -o /tmp/np.out'),
-        'hpcc': openmpi('hpcc', 4, folder='/tmp/hpcc', before=f'mkdir /tmp/hpcc && cp {folder}/hpccinf.txt /tmp/hpcc && ',
+        'hpcc': openmpi('hpcc', 2, folder='/tmp/hpcc', before=f'make="mkdir /tmp/hpcc; cp {folder}/hpccinf.txt /tmp/hpcc"; eval "$make"; {AGENT} {SecondGuest.ipv4} "$make"; ',
                         after=' && grep -e ^Success= -e Errors= -e residual /tmp/hpcc/hpccoutf.txt'),
-        'scalapack xdqr': openmpi(f'{tests}/xdqr', 4, folder=tests or '/tmp'),
+        'scalapack xdqr': openmpi(f'{tests}/xdqr', 2, folder=tests or '/tmp'),
         'lammps': openmpi(f'lmp -in {folder}/melt -log none'),
         'mpi4py': openmpi(f'{mpi_python.PYTHON} {folder}/sums.py'),
     }
@@ -170,7 +178,7 @@ def of_ucx(programs):
         'ucx_perftest rc tag_lat': perftest('rc', '-t tag_lat'),
         'ucx_perftest ud tag_lat': perftest('ud', '-t tag_lat'),
         'ucx_perftest rc ucp_fadd': perftest('rc', '-t ucp_fadd'),
-        'ucx_perftest rc ucp_put_lat asleep': perftest('rc', '-t ucp_put_lat -E sleep'),
+        'ucx_perftest rc tag_lat asleep': perftest('rc', '-t tag_lat -E sleep'),
         'ucx_info': alone(by_ucx('all', 'ucx_info -d | grep -A1 -E "Transport: (rc|ud)_verbs"')),
         'ucx go': alone(by_ucx('rc,self', 'ucx-go-test -test.v'), MORE_SECONDS),
         'ucx gtest': alone(by_ucx('all', f"ucx-gtest '--gtest_filter=rc_verbs/uct_p2p_am*-{':'.join(ucx_gtest.LEFT_OUT)}'"), MORE_SECONDS),
@@ -224,11 +232,15 @@ def single():
     }
 
 
-def rows(folder, server):
-    """@return {name: Pair}. `folder`, where compiled programs and input go, is to be seen by the guest; `server`: the guest's address."""
+def rows(folder, agent):
+    """
+    @param folder  where compiled programs and input go; both hosts are to see it
+    @param agent  what starts a command on a host, for mpirun
+    @return {name: Pair}
+    """
     programs = compiled(folder)
     written(folder)
     found = single() | of_ucx(programs) | of_mpi(folder, programs) | of_fabtests() | of_rpma()
     for pair in found.values():
-        pair.server, pair.client = (command.replace(SERVER, server) for command in (pair.server, pair.client))
+        pair.server, pair.client = (command.replace(SERVER, Guest.ipv4).replace(AGENT, agent) for command in (pair.server, pair.client))
     return found
