@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A daemon gives its programs to another one, which takes them: uroced --take-over. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@ int
 give_asked(void *arg, int sock)
 {
 	struct uroced *u = arg;
-	int nobody = -1, fd = dup(sock);
+	int nobody = -1, fd = fcntl(sock, F_DUPFD_CLOEXEC, 0);
 
 	if (fd < 0)
 		return errno;

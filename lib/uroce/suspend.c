@@ -3,6 +3,7 @@
 #include "uroce/suspend.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -147,7 +148,7 @@ suspend_asked(void *arg, int sock)
 
 	if (before >= 0 && !has_gone(before))
 		return EBUSY;
-	fd = dup(sock);
+	fd = fcntl(sock, F_DUPFD_CLOEXEC, 0);
 	if (fd < 0)
 		return errno;
 	atomic_store(&u->asked, fd);

@@ -76,8 +76,10 @@ def perftest(transport, *words):
 
 
 def dapl(name, *client):
-    setting = f'echo \'cma u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "{SERVER} 0" ""\' >/tmp/dat; export DAT_OVERRIDE=/tmp/dat; '
-    return Pair(f'{setting} {name} -P cma', f'{setting} {name} -P cma -h {SERVER}') if not client else Pair(setting + name, setting + '; '.join(client))
+    """Each side names its device by its own address."""
+    ours, theirs = (f'echo \'cma u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "{address} 0" ""\' >/tmp/dat; export DAT_OVERRIDE=/tmp/dat; '
+                    for address in (Guest.ipv4, SecondGuest.ipv4))
+    return Pair(f'{ours} {name} -P cma', f'{theirs} {name} -P cma -h {SERVER}') if not client else Pair(ours + name, theirs + '; '.join(client))
 
 
 def openmpi(program, per_host=1, way=mpi.RC, folder='/tmp', before='', after=''):
