@@ -5,7 +5,9 @@ import glob
 import os
 import shlex
 import subprocess
+import uuid
 
+import ceph
 import fabtests
 import hpcc
 import iser
@@ -186,6 +188,60 @@ def of_fabtests():
     return rows | {f'fabtests {test}': alone(f'{test} -p verbs -d rxe0') for test in fabtests.UNIT}
 
 
+CEPH = '/tmp/ceph'
+CEPH_SECONDS = 900
+# What ceph.py's Cluster does. The address is the scripts' argument.
+CEPH_BEGIN = f"""\
+rm -rf {CEPH} && mkdir {CEPH} && cd {CEPH} && sed s/{SERVER}/$1/ {{folder}}/ceph.conf >ceph.conf || exit 1
+export CEPH_CONF={CEPH}/ceph.conf
+monmaptool --create --fsid {{fsid}} --addv a "[v2:$1:{ceph.PORT}/0]" monmap
+ceph-mon --mkfs -i a --monmap monmap
+ceph-mon -i a -f &
+sleep 20
+for osd in {' '.join(map(str, ceph.OSDS))}; do
+    name=$(cat /proc/sys/kernel/random/uuid)
+    ceph osd new $name && ceph osd crush add osd.$osd 1 root=default && mkdir osd$osd && ceph-osd -i $osd --mkfs --osd-uuid $name || exit 1
+    ceph-osd -i $osd -f &
+done
+until ceph osd stat | grep ' {len(ceph.OSDS)} up'; do sleep 1; done
+ceph osd pool create {ceph.POOL} 8 8 replicated
+"""
+CEPH_WRITE = f'rados -p {ceph.POOL} bench {{seconds}} write -b {ceph.SIZE} -t {ceph.DEPTH} --no-cleanup'
+CEPH_READ = f"rados -p {ceph.POOL} bench 180 seq -t {ceph.DEPTH} | grep 'reads made'"
+CEPH_BENCH = f"""\
+{CEPH_WRITE.format(seconds=ceph.WRITE_SECONDS)} | grep 'writes made'
+{CEPH_READ}
+head -c {ceph.FILE_BYTES} /dev/urandom >sent
+rados -p {ceph.POOL} put file sent
+rados -p {ceph.POOL} get file received
+cmp sent received && echo the file is the same
+"""
+CEPH_RESTART = f"""\
+{CEPH_WRITE.format(seconds=4 * ceph.WRITE_SECONDS)} >said & writer=$!
+sleep 10
+kill $(pgrep -f 'ceph-osd -i 0') && echo osd.0 is asked to end
+while pgrep -f 'ceph-osd -i 0' >/dev/null; do sleep 1; done
+ceph-osd -i 0 -f &
+wait $writer; echo the client: $?; grep 'writes made' said
+until ceph osd stat | grep ' {len(ceph.OSDS)} up'; do sleep 1; done
+{CEPH_READ}
+"""
+
+
+def of_ceph(folder):
+    """As ceph.py."""
+    settings = ceph.SETTINGS.format(fsid=(fsid := str(uuid.uuid4())), folder=CEPH).replace(pairs.DEVICE, 'rxe0')
+    scripts = {'ceph bench': CEPH_BEGIN + CEPH_BENCH, 'ceph osd restart': CEPH_BEGIN + CEPH_RESTART}
+    rows = {}
+    for name, text in (('ceph.conf', settings), *scripts.items()):
+        path = os.path.join(folder, name.replace(' ', '-'))
+        with open(path, 'w', encoding='ascii') as f:
+            f.write(text if name not in scripts else text.format(fsid=fsid, folder=folder))
+        if name in scripts:     # Ceph ends its messages with a zero byte, which is the end for the guest's agent
+            rows[name] = alone(f"(sh {path} {SERVER}; pkill ceph-; sleep 3) 2>&1 | tr -d '\\000'", CEPH_SECONDS)
+    return rows
+
+
 def of_rpma():
     rows = {}
     for example, (arguments, _, _) in rpma.PAIRS.items():
@@ -228,7 +284,7 @@ def rows(folder, server):
     """@return {name: Pair}. `folder`, where compiled programs and input go, is to be seen by the guest; `server`: the guest's address."""
     programs = compiled(folder)
     written(folder)
-    found = single() | of_ucx(programs) | of_mpi(folder, programs) | of_fabtests() | of_rpma()
+    found = single() | of_ucx(programs) | of_mpi(folder, programs) | of_fabtests() | of_rpma() | of_ceph(folder)
     for pair in found.values():
         pair.server, pair.client = (command.replace(SERVER, server) for command in (pair.server, pair.client))
     return found
