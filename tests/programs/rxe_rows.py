@@ -20,12 +20,13 @@ import rpma
 import scalapack
 import ucx
 import ucx_gtest
+import valkey
 from rows import SERVER
 from uroce_lab import pairs
 
 PRELOAD = 'LD_PRELOAD=' + next(iter(glob.glob('/usr/lib/*/rsocket/librspreload.so')), '')
-SECONDS, MORE_SECONDS = 90, 300     # on an emulated CPU
-LISTEN_SECONDS = {'ucx': 8, 'ucp': 8, 'uct': 8, 'io_demo': 8, 'fi_': 6, 'fabtests': 6, 'dtest': 8, 'qemu': 15, 'iser': 12}
+SECONDS, MORE_SECONDS, MOST_SECONDS = 90, 300, 900      # on an emulated CPU
+LISTEN_SECONDS = {'ucx': 8, 'ucp': 8, 'uct': 8, 'io_demo': 8, 'fi_': 6, 'fabtests': 6, 'dtest': 8, 'qemu': 15, 'iser': 12, 'valkey': 10}
 LISTEN_SECONDS_ELSE = 4
 FIO = 'fio --name=s --thread --ioengine=rdma --port=7300 --bs=16k --size=4m --verify_state_save=0 '
 BY_UCX = {'UCX_NET_DEVICES': 'rxe0:1', 'UCX_WARN_UNUSED_ENV_VARS': 'n'}
@@ -189,7 +190,6 @@ def of_fabtests():
 
 
 CEPH = '/tmp/ceph'
-CEPH_SECONDS = 900
 # What ceph.py's Cluster does. The address is the scripts' argument.
 CEPH_BEGIN = f"""\
 rm -rf {CEPH} && mkdir {CEPH} && cd {CEPH} && sed s/{SERVER}/$1/ {{folder}}/ceph.conf >ceph.conf || exit 1
@@ -238,8 +238,30 @@ def of_ceph(folder):
         with open(path, 'w', encoding='ascii') as f:
             f.write(text if name not in scripts else text.format(fsid=fsid, folder=folder))
         if name in scripts:     # Ceph ends its messages with a zero byte, which is the end for the guest's agent
-            rows[name] = alone(f"(sh {path} {SERVER}; pkill ceph-; sleep 3) 2>&1 | tr -d '\\000'", CEPH_SECONDS)
+            rows[name] = alone(f"(sh {path} {SERVER}; pkill ceph-; sleep 3) 2>&1 | tr -d '\\000'", MOST_SECONDS)
     return rows
+
+
+def of_valkey():
+    """As valkey.py, with fewer requests, and fewer and shorter values."""
+    def server(folder):
+        return f'mkdir -p {folder}; ' + shlex.join(valkey.server_command(folder, 'MODULE')).replace('MODULE', '$(command -v valkey-rdma.so)')
+
+    def all_keys(command):
+        return f'for i in $(seq {valkey.KEYS // 10}); do echo {command}; done | {ask}'
+
+    ask = f'valkey-cli --rdma -h {SERVER}'
+    begin, values = f'({server("/tmp/valkey-restart")}) >/dev/null & sleep 8', all_keys('GET key:$i') + ' | md5sum'
+    restart = '; '.join([
+        begin, all_keys('SET key:$i $(head -c $((i * 2000)) /dev/urandom | base64 -w 0)') + ' | sort | uniq -c', values, f'{ask} SHUTDOWN', 'wait',
+        begin, values, f'for i in $(seq {valkey.CLIENTS}); do echo INCR counter; done | {ask} | tail -n 1', 'killall -9 valkey-server', 'sleep 2',
+        begin, values, f'{ask} GET counter', 'killall valkey-server'])
+    return {
+        'valkey rdma-test': Pair(server('/tmp/valkey-test'), shlex.join(valkey.test_command()), MORE_SECONDS),
+        **{f'valkey-benchmark {pipeline}': Pair(server(f'/tmp/valkey-{pipeline}'), shlex.join(valkey.benchmark_command(pipeline, 500)), MOST_SECONDS)
+           for pipeline in (1, 16)},
+        'valkey restart': alone(restart, MORE_SECONDS),
+    }
 
 
 def of_rpma():
@@ -284,7 +306,7 @@ def rows(folder, server):
     """@return {name: Pair}. `folder`, where compiled programs and input go, is to be seen by the guest; `server`: the guest's address."""
     programs = compiled(folder)
     written(folder)
-    found = single() | of_ucx(programs) | of_mpi(folder, programs) | of_fabtests() | of_rpma() | of_ceph(folder)
+    found = single() | of_ucx(programs) | of_mpi(folder, programs) | of_fabtests() | of_rpma() | of_ceph(folder) | of_valkey()
     for pair in found.values():
         pair.server, pair.client = (command.replace(SERVER, server) for command in (pair.server, pair.client))
     return found
