@@ -9,6 +9,7 @@ import uuid
 
 import ceph
 import fabtests
+import gloo
 import hpcc
 import iser
 import lammps
@@ -264,6 +265,15 @@ def of_valkey():
     }
 
 
+def of_gloo():
+    """Both on one host: they find each other by files."""
+    rows = {}
+    for name in gloo.BENCHMARKS:
+        first, second = (shlex.join(gloo.command(name, rank, '/tmp/gloo', 'rxe0', '1')) for rank in (0, 1))    # GID 1: IPv4
+        rows[f'gloo {name}'] = alone(f'rm -rf /tmp/gloo; mkdir /tmp/gloo; {first} & {second}; wait $!')
+    return rows
+
+
 def of_rpma():
     rows = {}
     for example, (arguments, _, _) in rpma.PAIRS.items():
@@ -306,7 +316,7 @@ def rows(folder, server):
     """@return {name: Pair}. `folder`, where compiled programs and input go, is to be seen by the guest; `server`: the guest's address."""
     programs = compiled(folder)
     written(folder)
-    found = single() | of_ucx(programs) | of_mpi(folder, programs) | of_fabtests() | of_rpma() | of_ceph(folder) | of_valkey()
+    found = single() | of_ucx(programs) | of_mpi(folder, programs) | of_fabtests() | of_rpma() | of_ceph(folder) | of_valkey() | of_gloo()
     for pair in found.values():
         pair.server, pair.client = (command.replace(SERVER, server) for command in (pair.server, pair.client))
     return found
