@@ -18,6 +18,7 @@ import mpi_compare
 import mpi_python
 import qemu_migration
 import rpma
+import rust
 import scalapack
 import ucx
 import ucx_gtest
@@ -274,6 +275,11 @@ def of_gloo():
     return rows
 
 
+def of_rust():
+    return {name: alone('; '.join(shlex.join(rust.command(program, options, skipped, 'rxe0')) for program, _, options, skipped in programs), MORE_SECONDS)
+            for name, programs in (('rust-ibverbs', rust.IBVERBS), ('sideway', rust.SIDEWAY))}
+
+
 def of_rpma():
     rows = {}
     for example, (arguments, _, _) in rpma.PAIRS.items():
@@ -316,7 +322,8 @@ def rows(folder, server):
     """@return {name: Pair}. `folder`, where compiled programs and input go, is to be seen by the guest; `server`: the guest's address."""
     programs = compiled(folder)
     written(folder)
-    found = single() | of_ucx(programs) | of_mpi(folder, programs) | of_fabtests() | of_rpma() | of_ceph(folder) | of_valkey() | of_gloo()
+    found = single() | of_ucx(programs) | of_mpi(folder, programs) | of_fabtests() | of_rpma()
+    found |= of_ceph(folder) | of_valkey() | of_gloo() | of_rust()
     for pair in found.values():
         pair.server, pair.client = (command.replace(SERVER, server) for command in (pair.server, pair.client))
     return found
