@@ -8,6 +8,7 @@ import subprocess
 import uuid
 
 import ceph
+import disni
 import fabtests
 import gloo
 import hpcc
@@ -28,7 +29,8 @@ from uroce_lab import pairs
 
 PRELOAD = 'LD_PRELOAD=' + next(iter(glob.glob('/usr/lib/*/rsocket/librspreload.so')), '')
 SECONDS, MORE_SECONDS, MOST_SECONDS = 90, 300, 900      # on an emulated CPU
-LISTEN_SECONDS = {'ucx': 8, 'ucp': 8, 'uct': 8, 'io_demo': 8, 'fi_': 6, 'fabtests': 6, 'dtest': 8, 'qemu': 15, 'iser': 12, 'valkey': 10}
+LISTEN_SECONDS = {'ucx': 8, 'ucp': 8, 'uct': 8, 'io_demo': 8, 'fi_': 6, 'fabtests': 6, 'dtest': 8, 'qemu': 15, 'iser': 12, 'valkey': 10,
+                  'disni': 30}
 LISTEN_SECONDS_ELSE = 4
 FIO = 'fio --name=s --thread --ioengine=rdma --port=7300 --bs=16k --size=4m --verify_state_save=0 '
 BY_UCX = {'UCX_NET_DEVICES': 'rxe0:1', 'UCX_WARN_UNUSED_ENV_VARS': 'n'}
@@ -280,6 +282,11 @@ def of_rust():
             for name, programs in (('rust-ibverbs', rust.IBVERBS), ('sideway', rust.SIDEWAY))}
 
 
+def of_disni():
+    return {f'disni {name}': Pair(*(shlex.join(['disni', name + end, '-a', SERVER, *options]) for end in ('Server', 'Client')), MORE_SECONDS)
+            for name, options, _ in disni.PAIRS}
+
+
 def of_rpma():
     rows = {}
     for example, (arguments, _, _) in rpma.PAIRS.items():
@@ -323,7 +330,7 @@ def rows(folder, server):
     programs = compiled(folder)
     written(folder)
     found = single() | of_ucx(programs) | of_mpi(folder, programs) | of_fabtests() | of_rpma()
-    found |= of_ceph(folder) | of_valkey() | of_gloo() | of_rust()
+    found |= of_ceph(folder) | of_valkey() | of_gloo() | of_rust() | of_disni()
     for pair in found.values():
         pair.server, pair.client = (command.replace(SERVER, server) for command in (pair.server, pair.client))
     return found
