@@ -179,7 +179,7 @@ def of_ucx(programs):
         'ucx_perftest rc ucp_fadd': perftest('rc', '-t ucp_fadd'),
         'ucx_perftest rc ucp_put_lat asleep': perftest('rc', '-t ucp_put_lat -E sleep'),
         'ucx_info': alone(by_ucx('all', 'ucx_info -d | grep -A1 -E "Transport: (rc|ud)_verbs"')),
-        'ucx go': alone(by_ucx('rc,self', 'ucx-go-test -test.v'), MORE_SECONDS),
+        **{f'ucx go {transport}': alone(by_ucx(f'{transport},self', 'ucx-go-test -test.v', UCX_IB_GID_INDEX='2'), MORE_SECONDS) for transport in ('rc', 'ud')},
         'ucx gtest': alone(by_ucx('all', f"ucx-gtest '--gtest_filter=rc_verbs/uct_p2p_am*-{':'.join(ucx_gtest.LEFT_OUT)}'"), MORE_SECONDS),
     }
 
