@@ -10,6 +10,7 @@ import shutil
 
 import mpi_hosts
 from rows import Row, both, require
+from uroce_lab import pairs
 
 BUILT = {"gloo's benchmark": 'gloo-benchmark'}
 ELEMENTS = 10000
@@ -21,15 +22,18 @@ BENCHMARKS = ('allgather', 'allgather_v', 'allgather_ring', 'allreduce_ring', 'a
               'alltoall', 'alltoall_v', 'broadcast', 'broadcast_one_to_all', 'reduce', 'reduce_scatter', 'scatter', 'sendrecv_roundtrip')
 
 
+def command(name, rank, folder, device, gid_index):
+    return ['gloo-benchmark', '-s', '2', '-r', str(rank), '--shared-path', folder, '-x', name, '-t', 'ibverbs', '--ib-device', device,
+            '--ib-index', str(gid_index), '--elements', str(ELEMENTS), '--iteration-count', str(ITERATIONS), name]
+
+
 def benchmark(names, lab, seconds):
     for name in names:
         folder = os.path.join(lab.data['dir'], 'gloo')
         shutil.rmtree(folder, ignore_errors=True)
         os.mkdir(folder)
         before = {host: mpi_hosts.packets(lab, host) for host in lab.hosts}
-        program = [['gloo-benchmark', '-s', '2', '-r', str(rank), '--shared-path', folder, '-x', name, '-t', 'ibverbs', '--ib-device', 'uroce0',
-                    '--ib-index', str(lab.gid_index(host, GID_IPV4)), '--elements', str(ELEMENTS), '--iteration-count', str(ITERATIONS), name]
-                   for rank, host in enumerate(lab.hosts)]
+        program = [command(name, rank, folder, pairs.DEVICE, lab.gid_index(host, GID_IPV4)) for rank, host in enumerate(lab.hosts)]
         sides = both(lab, *program, lambda _: True, seconds)
         said = sides[0].text()
         rows = [line.split() for line in said.splitlines() if line.split()[1:2] == [str(ELEMENTS)]]

@@ -5,8 +5,12 @@ import glob
 import os
 import shlex
 import subprocess
+import uuid
 
+import ceph
+import disni
 import fabtests
+import gloo
 import hpcc
 import iser
 import lammps
@@ -15,9 +19,11 @@ import mpi_compare
 import mpi_python
 import qemu_migration
 import rpma
+import rust
 import scalapack
 import ucx
 import ucx_gtest
+import valkey
 from guest import Guest
 from rows import SERVER
 from second_guest import SecondGuest
@@ -25,9 +31,11 @@ from uroce_lab import pairs
 
 PRELOAD = 'LD_PRELOAD=' + next(iter(glob.glob('/usr/lib/*/rsocket/librspreload.so')), '')
 AGENT = '@agent@'
-SECONDS, MORE_SECONDS = 90, 300     # on an emulated CPU
-LISTEN_SECONDS = {'ucx': 8, 'ucp': 8, 'uct': 8, 'io_demo': 8, 'fi_': 6, 'fabtests': 6, 'dtest': 8, 'qemu': 15, 'iser': 12}
+SECONDS, MORE_SECONDS, MOST_SECONDS = 90, 300, 900      # on an emulated CPU
+LISTEN_SECONDS = {'ucx': 8, 'ucp': 8, 'uct': 8, 'io_demo': 8, 'fi_': 6, 'fabtests': 6, 'dtest': 8, 'qemu': 15, 'iser': 12, 'valkey': 10,
+                  'disni': 30}
 LISTEN_SECONDS_ELSE = 4
+DISK_BYTES = 4 << 20
 FIO = 'fio --name=s --thread --ioengine=rdma --port=7300 --bs=16k --size=4m --verify_state_save=0 '
 # The IPv6 address: over IPv4 UCX drops what Soft-RoCE receives (docs/programs.md).
 IPV6 = {'UCX_IB_GID_INDEX': '2'}
@@ -97,15 +105,15 @@ def mpich(program):
                  f' -ppn 1 -n 2 {how} {program}', MORE_SECONDS)
 
 
-def iscsi():
+def iscsi(folder):
     """As iser.py, with an image of 4 MiB."""
     admin = 'tgtadm --lld iser --op'
     server = '; '.join([
-        'head -c 4M /dev/urandom >/tmp/disk', f'(sleep 5; {admin} new --mode target --tid 1 -T {iser.TARGET}',
+        f'cp {folder}/disk /tmp', f'(sleep 5; {admin} new --mode target --tid 1 -T {iser.TARGET}',
         f'{admin} new --mode logicalunit --tid 1 --lun 1 -b /tmp/disk', f'{admin} bind --mode target --tid 1 -I ALL',
         f'{admin} bind --mode target --tid 1 -Q {iser.INITIATOR}) & tgtd -f --iscsi portal={iser.ADDRESS} --iser pool_sz_mb=64'])
     return Pair(server, (
-        f'iscsi-inq -i {iser.INITIATOR} {iser.URL}; qemu-img convert -f raw -O raw {shlex.quote(iser.LUN)} /tmp/copy && cmp /tmp/disk /tmp/copy'
+        f'iscsi-inq -i {iser.INITIATOR} {iser.URL}; qemu-img convert -f raw -O raw {shlex.quote(iser.LUN)} /tmp/copy && cmp {folder}/disk /tmp/copy'
         ' && echo the copy is the same'), MORE_SECONDS)
 
 
@@ -119,7 +127,7 @@ def migration(*capabilities):
     asked = "grep -a -e 'status:' -e rror"
     return Pair(
         f'{disk} ({set_them} echo migrate_incoming rdma:{SERVER}:4444; sleep 100; echo info status; echo quit) | {program} -S -incoming defer | {asked}',
-        f'({set_them} sleep 15; echo migrate -d rdma:{SERVER}:4444; sleep 50; echo info migrate; echo quit) | {program} | {asked}', MORE_SECONDS)
+        f'{disk} ({set_them} sleep 15; echo migrate -d rdma:{SERVER}:4444; sleep 50; echo info migrate; echo quit) | {program} | {asked}', MORE_SECONDS)
 
 
 def compiled(folder):
@@ -139,6 +147,8 @@ def compiled(folder):
 
 def written(folder):
     """Input files of programs."""
+    with open(os.path.join(folder, 'disk'), 'wb') as f:
+        f.write(os.urandom(DISK_BYTES))
     with open(os.path.join(folder, 'melt'), 'w', encoding='ascii') as f:
         f.write(lammps.MELT)
     with open(os.path.join(folder, 'sums.py'), 'w', encoding='ascii') as f:
@@ -182,7 +192,7 @@ def of_ucx(programs):
         'ucx_perftest rc ucp_fadd': perftest('rc', '-t ucp_fadd'),
         'ucx_perftest rc tag_lat asleep': perftest('rc', '-t tag_lat -E sleep'),
         'ucx_info': alone(by_ucx('all', 'ucx_info -d | grep -A1 -E "Transport: (rc|ud)_verbs"')),
-        'ucx go': alone(by_ucx('rc,self', 'ucx-go-test -test.v'), MORE_SECONDS),
+        **{f'ucx go {transport}': alone(by_ucx(f'{transport},self', 'ucx-go-test -test.v'), MORE_SECONDS) for transport in ('rc', 'ud')},
         'ucx gtest': alone(by_ucx('all', f"ucx-gtest '--gtest_filter=rc_verbs/uct_p2p_am*-{':'.join(ucx_gtest.LEFT_OUT)}'"), MORE_SECONDS),
     }
 
@@ -196,6 +206,100 @@ def of_fabtests():
     return rows | {f'fabtests {test}': alone(f'{test} -p verbs -d rxe0') for test in fabtests.UNIT}
 
 
+CEPH = '/tmp/ceph'
+# What ceph.py's Cluster does. The address is the scripts' argument.
+CEPH_BEGIN = f"""\
+rm -rf {CEPH} && mkdir {CEPH} && cd {CEPH} && sed s/{SERVER}/$1/ {{folder}}/ceph.conf >ceph.conf || exit 1
+export CEPH_CONF={CEPH}/ceph.conf
+monmaptool --create --fsid {{fsid}} --addv a "[v2:$1:{ceph.PORT}/0]" monmap
+ceph-mon --mkfs -i a --monmap monmap
+ceph-mon -i a -f &
+sleep 20
+for osd in {' '.join(map(str, ceph.OSDS))}; do
+    name=$(cat /proc/sys/kernel/random/uuid)
+    ceph osd new $name && ceph osd crush add osd.$osd 1 root=default && mkdir osd$osd && ceph-osd -i $osd --mkfs --osd-uuid $name || exit 1
+    ceph-osd -i $osd -f &
+done
+until ceph osd stat | grep ' {len(ceph.OSDS)} up'; do sleep 1; done
+ceph osd pool create {ceph.POOL} 8 8 replicated
+"""
+CEPH_WRITE = f'rados -p {ceph.POOL} bench {{seconds}} write -b {ceph.SIZE} -t {ceph.DEPTH} --no-cleanup'
+CEPH_READ = f"rados -p {ceph.POOL} bench 180 seq -t {ceph.DEPTH} | grep 'reads made'"
+CEPH_BENCH = f"""\
+{CEPH_WRITE.format(seconds=ceph.WRITE_SECONDS)} | grep 'writes made'
+{CEPH_READ}
+head -c {ceph.FILE_BYTES} /dev/urandom >sent
+rados -p {ceph.POOL} put file sent
+rados -p {ceph.POOL} get file received
+cmp sent received && echo the file is the same
+"""
+CEPH_RESTART = f"""\
+{CEPH_WRITE.format(seconds=4 * ceph.WRITE_SECONDS)} >said & writer=$!
+sleep 10
+kill $(pgrep -f 'ceph-osd -i 0') && echo osd.0 is asked to end
+while pgrep -f 'ceph-osd -i 0' >/dev/null; do sleep 1; done
+ceph-osd -i 0 -f &
+wait $writer; echo the client: $?; grep 'writes made' said
+until ceph osd stat | grep ' {len(ceph.OSDS)} up'; do sleep 1; done
+{CEPH_READ}
+"""
+
+
+def of_ceph(folder):
+    """As ceph.py."""
+    settings = ceph.SETTINGS.format(fsid=(fsid := str(uuid.uuid4())), folder=CEPH).replace(pairs.DEVICE, 'rxe0')
+    scripts = {'ceph bench': CEPH_BEGIN + CEPH_BENCH, 'ceph osd restart': CEPH_BEGIN + CEPH_RESTART}
+    rows = {}
+    for name, text in (('ceph.conf', settings), *scripts.items()):
+        path = os.path.join(folder, name.replace(' ', '-'))
+        with open(path, 'w', encoding='ascii') as f:
+            f.write(text if name not in scripts else text.format(fsid=fsid, folder=folder))
+        if name in scripts:     # Ceph ends its messages with a zero byte, which is the end for the guest's agent
+            rows[name] = alone(f"(sh {path} {SERVER}; pkill ceph-; sleep 3) 2>&1 | tr -d '\\000'", MOST_SECONDS)
+    return rows
+
+
+def of_valkey():
+    """As valkey.py, with fewer requests, and fewer and shorter values."""
+    def server(folder):
+        return f'mkdir -p {folder}; ' + shlex.join(valkey.server_command(folder, 'MODULE')).replace('MODULE', '$(command -v valkey-rdma.so)')
+
+    def all_keys(command):
+        return f'for i in $(seq {valkey.KEYS // 10}); do echo {command}; done | {ask}'
+
+    ask = f'valkey-cli --rdma -h {SERVER}'
+    begin, values = f'({server("/tmp/valkey-restart")}) >/dev/null & sleep 8', all_keys('GET key:$i') + ' | md5sum'
+    restart = '; '.join([
+        begin, all_keys('SET key:$i $(head -c $((i * 2000)) /dev/urandom | base64 -w 0)') + ' | sort | uniq -c', values, f'{ask} SHUTDOWN', 'wait',
+        begin, values, f'for i in $(seq {valkey.CLIENTS}); do echo INCR counter; done | {ask} | tail -n 1', 'killall -9 valkey-server', 'sleep 2',
+        begin, values, f'{ask} GET counter', 'killall valkey-server'])
+    return {
+        'valkey rdma-test': Pair(server('/tmp/valkey-test'), shlex.join(valkey.test_command()), MORE_SECONDS),
+        **{f'valkey-benchmark {pipeline}': Pair(server(f'/tmp/valkey-{pipeline}'), shlex.join(valkey.benchmark_command(pipeline, 500)), MOST_SECONDS)
+           for pipeline in (1, 16)},
+        'valkey restart': alone(restart, MORE_SECONDS),
+    }
+
+
+def of_gloo():
+    """Both on one host: they find each other by files."""
+    rows = {}
+    for name in gloo.BENCHMARKS:
+        first, second = (shlex.join(gloo.command(name, rank, '/tmp/gloo', 'rxe0', '1')) for rank in (0, 1))    # GID 1: IPv4
+        rows[f'gloo {name}'] = alone(f'rm -rf /tmp/gloo; mkdir /tmp/gloo; {first} & {second}; wait $!')
+    return rows
+
+
+def of_rust():
+    return {name: alone('; '.join(shlex.join(rust.command(program, options, skipped, 'rxe0')) for program, _, options, skipped in programs), MORE_SECONDS)
+            for name, programs in (('rust-ibverbs', rust.IBVERBS), ('sideway', rust.SIDEWAY))}
+
+
+def of_disni():
+    return {f'disni {name}': Pair(*(shlex.join(['disni', name + end, '-a', SERVER, *options]) for end in ('Server', 'Client')), MORE_SECONDS)
+            for name, options, _ in disni.PAIRS}
+
+
 def of_rpma():
     rows = {}
     for example, (arguments, _, _) in rpma.PAIRS.items():
@@ -204,7 +308,7 @@ def of_rpma():
     return rows
 
 
-def single():
+def single(folder):
     return {
         'ibv_rc_pingpong': same('ibv_rc_pingpong -d rxe0 -g 1 -n 200'),
         'fio write 1': fio('write', 1, 1), 'fio write 16': fio('write', 16, 16),
@@ -218,8 +322,8 @@ def single():
         'fi_pingpong dgram': pingpong('verbs', 'dgram', 'rxe0-dgram'),
         'fi_pingpong rdm': pingpong('verbs;ofi_rxm', 'rdm', 'rxe0'),
         'iperf3': Pair(f'{PRELOAD} iperf3 -s -1', f'{PRELOAD} iperf3 -c {SERVER} -n 2M'),
-        'socat': Pair(f'{PRELOAD} socat -u TCP4-LISTEN:7000 CREATE:/tmp/to; cmp /tmp/from /tmp/to',
-                      f'head -c 300000 /dev/urandom >/tmp/from; {PRELOAD} socat -U TCP4:{SERVER}:7000 OPEN:/tmp/from,rdonly'),
+        'socat': Pair(f'{PRELOAD} socat -u TCP4-LISTEN:7000 CREATE:/tmp/to; cmp {folder}/disk /tmp/to',
+                      f'{PRELOAD} socat -U TCP4:{SERVER}:7000 OPEN:{folder}/disk,rdonly'),
         'socat, the file first': alone(f'{PRELOAD} socat -u FILE:/etc/hosts TCP4:{SERVER}:7000'),
         'rping': Pair('rping -s -C 20 -V', f'rping -c -a {SERVER} -C 20 -V'),
         'dtest cma': dapl('dtest'), 'dtestx cma': dapl('dtestx'), 'dtestsrq cma': dapl('dtestsrq'), 'dtestcm cma': dapl('dtestcm'),
@@ -227,7 +331,7 @@ def single():
                          f'dapltest -T Q -s {SERVER} -D cma'),
         'ib_send_bw': same('ib_send_bw -d rxe0 -n 100'),
         'raw_ethernet_bw': alone('raw_ethernet_bw -d rxe0 --client -E $(cat /sys/class/net/eth0/address) -B $(cat /sys/class/net/eth0/address) -n 10'),
-        'iser': iscsi(),
+        'iser': iscsi(folder),
         'qemu migration': migration(), 'qemu migration pinned': migration('rdma-pin-all'),
         'ibv_devinfo': alone('ibv_devinfo -v -d rxe0'),
         'ibstat': alone('ibstat'), 'ibstatus': alone('ibstatus'), 'rdma link': alone('rdma link'),
@@ -242,7 +346,8 @@ def rows(folder, agent):
     """
     programs = compiled(folder)
     written(folder)
-    found = single() | of_ucx(programs) | of_mpi(folder, programs) | of_fabtests() | of_rpma()
+    found = single(folder) | of_ucx(programs) | of_mpi(folder, programs) | of_fabtests() | of_rpma()
+    found |= of_ceph(folder) | of_valkey() | of_gloo() | of_rust() | of_disni()
     for pair in found.values():
         pair.server, pair.client = (command.replace(SERVER, Guest.ipv4).replace(AGENT, agent) for command in (pair.server, pair.client))
     return found

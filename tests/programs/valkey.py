@@ -31,12 +31,23 @@ def new_folder(lab):
     return folder
 
 
+def server_command(folder, module):
+    return ['valkey-server', '--port', '0', '--protected-mode', 'no', '--save', '', '--appendonly', 'yes', '--appendfsync', 'no', '--dir', folder,
+            '--loadmodule', module, '--rdma-bind', SERVER, '--rdma-port', str(PORT)]
+
+
+def benchmark_command(pipeline, requests=REQUESTS):
+    return ['valkey-benchmark', '--rdma', '-h', SERVER, '-c', str(CLIENTS), '-P', str(pipeline), '-n', str(requests), '-r', '1000', '-d', '512', '-q']
+
+
+def test_command():
+    return ['rdma-test', '-h', SERVER, '-p', str(PORT), '-t', '8', '-m', '200', '-M', '800']
+
+
 @contextlib.contextmanager
 def served(lab, folder):
     until('a listener of an earlier program is left', lambda: cm(lab, 'h1')['listeners'] == 0, READY_SECONDS)
-    server = pairs.Side(lab, 'h1', [
-        'valkey-server', '--port', '0', '--protected-mode', 'no', '--save', '', '--appendonly', 'yes', '--appendfsync', 'no', '--dir', folder,
-        '--loadmodule', shutil.which('valkey-rdma.so'), '--rdma-bind', SERVER, '--rdma-port', str(PORT)])
+    server = pairs.Side(lab, 'h1', server_command(folder, shutil.which('valkey-rdma.so')))
     try:
         until('the server does not listen', lambda: cm(lab, 'h1')['listeners'] > 0 or server.child.poll() is not None, READY_SECONDS, server)
         yield server
@@ -59,8 +70,7 @@ def cli(lab, seconds, server, commands):
 
 
 def bench(lab, seconds, server, pipeline):
-    said = client(lab, seconds, server, 'valkey-benchmark', '--rdma', '-h', SERVER, '-c', str(CLIENTS), '-P', str(pipeline), '-n', str(REQUESTS),
-                  '-r', '1000', '-d', '512', '-q')
+    said = client(lab, seconds, server, *benchmark_command(pipeline))
     found = re.findall(r'^(\w+)[^:\n]*: ([0-9.]+) requests per second', said.replace('\r', '\n'), re.M)
     done = {name for name, figure in found if float(figure) > 0}
     require(done >= set(TESTS), f'{sorted(set(TESTS) - done)} missing:\n{said}', server)
@@ -74,7 +84,7 @@ def benchmark(pipeline, lab, seconds):
 def own_test(lab, seconds):
     """It sets thousands of values of 1 KiB by 8 connections, lets the server fork for BGSAVE, and compares every value."""
     with served(lab, new_folder(lab)) as server:
-        said = client(lab, seconds, server, 'rdma-test', '-h', SERVER, '-p', str(PORT), '-t', '8', '-m', '200', '-M', '800')
+        said = client(lab, seconds, server, *test_command())
         require(said.count('GET') == 8 and 'Valkey Over RDMA test [OK]' in said, said, server)
 
 
