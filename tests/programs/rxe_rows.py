@@ -32,7 +32,7 @@ from uroce_lab import pairs
 PRELOAD = 'LD_PRELOAD=' + next(iter(glob.glob('/usr/lib/*/rsocket/librspreload.so')), '')
 AGENT = '@agent@'
 SECONDS, MORE_SECONDS, MOST_SECONDS = 90, 300, 900      # on an emulated CPU
-LISTEN_SECONDS = {'ucx': 8, 'ucp': 8, 'uct': 8, 'io_demo': 8, 'fi_': 6, 'fabtests': 6, 'dtest': 8, 'qemu': 15, 'iser': 12, 'valkey': 10,
+LISTEN_SECONDS = {'ucx': 8, 'ucp': 8, 'uct': 8, 'io_demo': 8, 'fi_': 6, 'fabtests': 6, 'dtest': 20, 'qemu': 15, 'iser': 12, 'valkey': 10,
                   'disni': 30}
 LISTEN_SECONDS_ELSE = 4
 DISK_BYTES = 4 << 20
