@@ -40,12 +40,16 @@ def sent(lab, host):
     return ask(lab.data, lab.hosts[host], '/uroce/engine,0')['transport']['tx_packets']
 
 
+def target_command():
+    return [*SETTINGS, 'transfer_engine_validator', *COMMON, '--mode=target', '--threads=1', f'--local_server_name={SERVER}',
+            f'--buffer_size={BUFFER_BYTES}', '--logtostderr']
+
+
 @contextlib.contextmanager
 def target(lab):
     """A target on h1. @return its side and its name, whose port it has picked"""
     until('memory of an earlier program is left', lambda: not count(lab, 'h1', 'mr'), LEFT_SECONDS)
-    side = pairs.Side(lab, 'h1', [*SETTINGS, 'transfer_engine_validator', *COMMON, '--mode=target', '--threads=1', f'--local_server_name={SERVER}',
-                                  f'--buffer_size={BUFFER_BYTES}', '--logtostderr'])
+    side = pairs.Side(lab, 'h1', target_command())
     try:
         until('the target has registered no memory', lambda: count(lab, 'h1', 'mr') or side.child.poll() is not None, READY_SECONDS, side)
         listens = re.search(rf'listening on ({re.escape(SERVER)}:\d+)$', side.text(), re.M)
@@ -82,9 +86,13 @@ def transfers(lab, seconds, program, senders, threads, blocks, block_bytes, *mor
         ends(side)
 
 
+# Threads, blocks of a batch, bytes of a block. The second run looks for devices itself, and its blocks are sent in slices of 64 KiB.
+SIZES = ((4, 8, 65536), (2, 4, 1000000, '--auto_discovery'))
+
+
 def validator(lab, seconds):
-    """It compares what it has read in one batch of 64. The second run looks for devices itself, and its blocks are sent in slices of 64 KiB."""
-    for size in ((4, 8, 65536), (2, 4, 1000000, '--auto_discovery')):
+    """It compares what it has read in one batch of 64."""
+    for size in SIZES:
         transfers(lab, seconds, 'transfer_engine_validator', ('h1', 'h2'), *size)
 
 

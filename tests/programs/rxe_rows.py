@@ -14,6 +14,7 @@ import gloo
 import hpcc
 import iser
 import lammps
+import mooncake
 import mpi
 import mpi_compare
 import mpi_python
@@ -33,7 +34,7 @@ PRELOAD = 'LD_PRELOAD=' + next(iter(glob.glob('/usr/lib/*/rsocket/librspreload.s
 AGENT = '@agent@'
 SECONDS, MORE_SECONDS, MOST_SECONDS = 90, 300, 900      # on an emulated CPU
 LISTEN_SECONDS = {'ucx': 8, 'ucp': 8, 'uct': 8, 'io_demo': 8, 'fi_': 6, 'fabtests': 6, 'dtest': 20, 'qemu': 15, 'iser': 12, 'valkey': 10,
-                  'disni': 30}
+                  'disni': 30, 'mooncake': 10}
 LISTEN_SECONDS_ELSE = 4
 DISK_BYTES = 4 << 20
 FIO = 'fio --name=s --thread --ioengine=rdma --port=7300 --bs=16k --size=4m --verify_state_save=0 '
@@ -290,6 +291,35 @@ def of_gloo():
     return rows
 
 
+OWN = r"$(ip -4 -o addr show eth0 | sed 's/.*inet \([0-9.]*\).*/\1/')"
+MOONCAKE_PORT = 15100       # each row has another, since one that was used is taken for a minute
+
+
+def of_mooncake():
+    """As mooncake.py, but the port of a target is given."""
+    def text(words):
+        return shlex.join(words).removeprefix('env ').replace(pairs.DEVICE, 'rxe0').replace(mooncake.CLIENT, OWN)
+
+    def target(port):
+        return f'MC_MIN_PRC_PORT={port} MC_MAX_PRC_PORT={port} {text(mooncake.target_command())}'
+
+    clients = {
+        **{' '.join(['validator', *size[3:]]): (mooncake.example, 'transfer_engine_validator', *size[:3], mooncake.DURATION, *size[3:]) for size in mooncake.SIZES},
+        **{f'bench {operation}': (mooncake.example, 'transfer_engine_bench', *mooncake.SIZES[0], mooncake.DURATION, f'--operation={operation}')
+           for operation in ('read', 'write')},
+        'tests': (mooncake.initiator, 'mooncake-rdma_transport_test2'),
+    }
+    rows = {'mooncake loopback': alone(text([*mooncake.SETTINGS, 'mooncake-rdma_loopback_test', mooncake.COMMON[0]]), MORE_SECONDS)}
+    for port, (name, (words, *arguments)) in enumerate(clients.items(), MOONCAKE_PORT):
+        rows[f'mooncake {name}'] = Pair(target(port), text(words(f'{SERVER}:{port}', *arguments)), MORE_SECONDS)
+    port = MOONCAKE_PORT - 1
+    killed = text(mooncake.example(f'{SERVER}:{port}', 'transfer_engine_validator', 1, 8, 65536, mooncake.LONG))
+    rows['mooncake killed'] = alone(
+        f'{target(port)} >/dev/null 2>&1 & target=$!; sleep 10; {killed} >/tmp/said 2>&1 & initiator=$!; sleep 15; kill -9 $target; wait $initiator; echo status $?; '
+        'grep -o -e "transport retry counter exceeded" -e FAILED /tmp/said | sort | uniq -c', MORE_SECONDS)
+    return rows
+
+
 def of_rust():
     return {name: alone('; '.join(shlex.join(rust.command(program, options, skipped, 'rxe0')) for program, _, options, skipped in programs), MORE_SECONDS)
             for name, programs in (('rust-ibverbs', rust.IBVERBS), ('sideway', rust.SIDEWAY))}
@@ -347,7 +377,7 @@ def rows(folder, agent):
     programs = compiled(folder)
     written(folder)
     found = single(folder) | of_ucx(programs) | of_mpi(folder, programs) | of_fabtests() | of_rpma()
-    found |= of_ceph(folder) | of_valkey() | of_gloo() | of_rust() | of_disni()
+    found |= of_ceph(folder) | of_valkey() | of_gloo() | of_mooncake() | of_rust() | of_disni()
     for pair in found.values():
         pair.server, pair.client = (command.replace(SERVER, Guest.ipv4).replace(AGENT, agent) for command in (pair.server, pair.client))
     return found
