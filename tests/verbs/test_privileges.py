@@ -92,10 +92,14 @@ class Privileges(unittest.TestCase):
         self.assertEqual([int(found[key], 16) for key in ('CapPrm', 'CapEff', 'CapInh', 'CapAmb')], [mask, mask, 0, 0], path)
         self.assertEqual((found['NoNewPrivs'], found['Seccomp']), ('1', '2'), path)
 
+    def threads_limited(self, pid):
+        for thread in os.listdir(f'/proc/{pid}/task'):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):    # a closer's: they come and go
+                self.limited(f'/proc/{pid}/task/{thread}')
+
     def all_limited(self, lab, *more):
         pid = lab.pid('h1')
-        for thread in os.listdir(f'/proc/{pid}/task'):
-            self.limited(f'/proc/{pid}/task/{thread}')
+        self.threads_limited(pid)
         broker = broker_of(pid)
         self.limited(f'/proc/{broker}', ('CAP_DAC_OVERRIDE', 'CAP_FOWNER', 'CAP_SYS_PTRACE', 'CAP_CHECKPOINT_RESTORE', *more))
         self.assertEqual(read(f'/proc/{broker}/comm'), 'uroced-broker\n')
@@ -217,8 +221,7 @@ class Privileges(unittest.TestCase):
     def service(self, port, capabilities, *more):
         """A daemon that a service manager starts as an ordinary user with capabilities gives these up."""
         child, sock = self.start(port, self.service_user(*more))
-        for thread in os.listdir(f'/proc/{child.pid}/task'):
-            self.limited(f'/proc/{child.pid}/task/{thread}')
+        self.threads_limited(child.pid)
         self.limited(f'/proc/{broker_of(child.pid)}', capabilities)
         seen = subprocess.run([places.find()['uroce-run'], '--socket', sock, 'ibv_devinfo', '-d', 'uroce0'], stdout=subprocess.PIPE,
                               text=True, check=True)
