@@ -9,6 +9,7 @@ from uroce_lab.pair import family
 
 KEEPER = '.keeper'          # behind the daemon's socket
 REST_TRIES = 40
+RISING_KB, RISING_SECONDS = 1 << 10, 1      # a program whose memory grows faster than that has only just begun
 # How much more there may be in the end. Descriptors, memfds and files: none.
 MORE_KB = {'daemon': 16 << 10, 'keeper': 1 << 10, 'memfds': 0, 'files': 256}
 
@@ -94,7 +95,7 @@ class Programs:
 
     def __init__(self, pid, name):
         self.pids = [pid for pid in family(pid) if os.path.basename((command(pid) or [''])[0]) == name]
-        self.first = self.last = self._look()
+        self.first = self.last = self._look_at_rest()
 
     def _look(self):
         found = {}
@@ -104,6 +105,17 @@ class Programs:
             except OSError:
                 continue
         return found
+
+    def _look_at_rest(self):
+        """UCX's pools come into use with the first messages: tens of MB."""
+        before = None
+        for _ in range(REST_TRIES):
+            now = self._look()
+            if before and sum(kb for _, kb in now.values()) <= sum(kb for _, kb in before.values()) + RISING_KB:
+                break
+            before = now
+            time.sleep(RISING_SECONDS)
+        return now
 
     def look(self):
         """Those that have ended are left out."""
