@@ -7,7 +7,7 @@
  * The one that goes:  suspend_settle(); engines stopped; suspend_save(); talk_send(); stack_leave().
  * The one that comes: stack_prepare(); talk_ask(); suspend_check(); talk_reply(); ports attached; stack_open().
  *
- * Owns: nothing. Called by: app/uroced. Thread: as each function says.
+ * Owns: nothing. Called by: lib/uroce, app/uroced. Thread: as each function says.
  */
 #ifndef UROCE_SUSPEND_H
 #define UROCE_SUSPEND_H

@@ -27,7 +27,6 @@ import packages  # noqa: E402
 INIT = os.path.join(HERE, 'guest/init')
 INDEX = 200                 # the guest's addresses: 198.18.0.200, fd00:18::c8
 OUR_INDEX = 254             # 198.18.0.254: where commands to the guest come from
-MAC = '52:54:00:18:00:c8'
 MTU = 4500                  # RoCE MTU 4096
 TAP_QUEUE = 10000           # packets: a burst of uroce's waits here for a guest that is slow
 AGENT_PORT = 7018
@@ -139,7 +138,7 @@ class Guest:
     ipv4 = wires.ipv4(INDEX)
     ipv6 = wires.ipv6(INDEX)
     hostname = 'guest'
-    mac = MAC
+    mac = '52:54:00:18:00:c8'
     tap = 'tap0'
     tcp = ipv4                  # where programs on the host reach the guest's by TCP
     host_tcp = wires.ipv4(1)    # where programs in the guest reach those of the host

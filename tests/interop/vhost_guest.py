@@ -31,5 +31,5 @@ class VhostGuest(guest.Guest):
         forward = ''.join(f',hostfwd=tcp:{self.tcp}:{port}-{GUEST_TCP}:{port}' for port in (guest.AGENT_PORT, *self.ports))
         return ['-object', f'memory-backend-memfd,id=memory,size={guest.MEMORY_MB}M,share=on', '-machine', 'memory-backend=memory',
                 '-chardev', f'socket,id=vhost,path={self.socket},reconnect=1', '-netdev', 'vhost-user,id=net,chardev=vhost',
-                '-device', f'virtio-net-pci,netdev=net,mac={guest.MAC},host_mtu={guest.MTU},rx_queue_size=1024,vectors=0',
+                '-device', f'virtio-net-pci,netdev=net,mac={self.mac},host_mtu={guest.MTU},rx_queue_size=1024,vectors=0',
                 '-netdev', 'user,id=control,ipv6=off' + forward, '-device', 'virtio-net-pci,netdev=control,romfile=']

@@ -102,10 +102,10 @@ class Suspend(unittest.TestCase):
     def ended(self, process):
         self.assertEqual(process.wait(SECONDS), 0, self.lab.logs())
 
-    def replace_daemon(self, *how):
+    def replace_daemon(self):
         """An application takes the programs of the lab's daemon."""
         old = Process.of(self.lab.hosts[HOST]['pid_file'])
-        application = self.application('resume', *how).serves()
+        application = self.application('resume').serves()
         self.assertFalse(old.alive())
         return application
 
@@ -115,6 +115,7 @@ class Suspend(unittest.TestCase):
         end = time.monotonic() + SECONDS
         while old.alive() and time.monotonic() < end:
             time.sleep(0.01)
+        self.assertFalse(old.alive(), self.lab.logs())
 
     def test_daemon_application_application_daemon(self):
         pair = self.verify()
