@@ -2,7 +2,7 @@
 /* The rate workload: keeps the SQs full. */
 #include "end.h"
 
-enum { POLL_BATCH = 32 };
+enum { POLL_BATCH = 64 };
 
 static inline void
 post_one(struct perf_end *e, struct perf_qp *q, uint8_t flags)

@@ -27,6 +27,7 @@ enum {
 	ENGINE_DB_WORDS = 64,         /**< low doorbell words per session and turn: a session's share */
 	ENGINE_LATE_NS = 1000000,     /**< if turns are further apart than this, another thread had our core */
 	ENGINE_LATE_BURSTS = 64,      /**< bursts received after such a gap before timers run */
+	ENGINE_SMALL_BYTES = 8192,    /**< a full burst of frames that have no more together is followed by another one in the same turn */
 	ENGINE_COPIES_END_MS = 500,   /**< how long the end of an engine waits for copies that others make for it */
 	ENGINE_TX_STUCK_NS = 100000000, /**< packets that a port doesn't accept for this long are dropped */
 };

@@ -124,16 +124,21 @@ rx_port(struct engine *e, uint16_t p, uint64_t now_ns)
 static uint32_t
 rx_ports(struct engine *e, uint32_t bursts, uint64_t now_ns)
 {
+	const struct tp_counters *c = transport_counters(e->tp);
 	uint32_t work = 0, i;
 	uint16_t n;
 
 	for (uint16_t p = 0; p < e->c.nb_ports; p++) {
+		uint64_t bytes = c->rx_bytes;
+
 		if (is_paused(e, p))
 			continue;
 		for (i = 0, n = ENGINE_RX_BURST; i < bursts && n == ENGINE_RX_BURST; i++) {
 			n = rx_port(e, p, now_ns);
 			work += n;
 		}
+		if (n == ENGINE_RX_BURST && c->rx_bytes - bytes <= ENGINE_SMALL_BYTES)
+			work += rx_port(e, p, now_ns);
 	}
 	return work;
 }

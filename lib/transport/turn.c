@@ -134,6 +134,7 @@ charge_sent(struct transport *tp, struct qp *qp, const struct sent_before *b)
 	s->stats.packets += packets;
 	qp->sched.tx_bytes += bytes;
 	qp->sched.tx_packets += packets;
+	qp->sched.small = bytes <= packets * TP_SMALL_BYTES;
 	if (unlikely(s->rate != NULL))
 		share_rate_charge(s, bytes, packets, tp->now_ns);
 }
@@ -194,6 +195,13 @@ budget_for(const struct qp *qp, int64_t deficit, bool brief)
 	return (uint32_t)RTE_MIN(n, (uint64_t)qp->tp->c.limits.qp_budget);
 }
 
+/* @return how many packets or WQEs a QP may send when no other share wants a turn. */
+static inline uint32_t
+budget_alone(const struct transport *tp, const struct qp *qp)
+{
+	return (uint32_t)tp->c.limits.qp_budget << qp->sched.small;
+}
+
 /* The usual case: no other share wants a turn. It owes nothing for the time that nobody else wanted. */
 static uint32_t
 run_alone(struct transport *tp, struct share *s)
@@ -206,7 +214,7 @@ run_alone(struct transport *tp, struct share *s)
 	while (n-- > 0 && work < tp->c.limits.turn_budget && (!brief || s->deficit > 0)) {
 		struct qp *qp = next_qp(s);
 
-		work += visit(tp, s, qp, brief ? budget_for(qp, s->deficit, true) : tp->c.limits.qp_budget);
+		work += visit(tp, s, qp, brief ? budget_for(qp, s->deficit, true) : budget_alone(tp, qp));
 	}
 	if (work == 0)
 		note_idle(s);

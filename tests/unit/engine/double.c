@@ -127,6 +127,8 @@ transport_rx(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16
 	else
 		rec.rx_untrusted += n;
 	__atomic_fetch_add(&rec.rx_packets, n, __ATOMIC_RELEASE);
+	for (uint16_t i = 0; i < n; i++)
+		tp->counters.rx_bytes += pkts[i]->data_len;
 	if (rec.rx_gives_back)
 		return n;
 	rte_pktmbuf_free_bulk(pkts, n);

@@ -13,7 +13,7 @@ enum {
 	PORTS = 2,
 	ENGINES = 2,
 	TX_SIZE = 8, /**< a TX ring holds one less */
-	RX_SIZE = 64,
+	RX_SIZE = 128,
 };
 
 static struct rte_ring *rx[PORTS][ENGINES], *tx[PORTS][ENGINES];
@@ -68,13 +68,19 @@ down(struct rig *r)
 }
 
 static struct rte_mbuf *
-packet(struct rig *r, uint32_t number)
+packet_of(struct rig *r, uint32_t number, uint16_t bytes)
 {
 	struct rte_mbuf *m = rte_pktmbuf_alloc(r->sh.pool);
 
 	assert_non_null(m);
-	*(uint32_t *)rte_pktmbuf_append(m, 64) = number;
+	*(uint32_t *)rte_pktmbuf_append(m, bytes) = number;
 	return m;
+}
+
+static struct rte_mbuf *
+packet(struct rig *r, uint32_t number)
+{
+	return packet_of(r, number, 64);
 }
 
 /** Take a packet from a ring. @return its number. */
@@ -130,6 +136,26 @@ late_turn_receives_all_before_timers_look(void **state)
 	assert_int_equal(engine_turn(r[0].e), N);
 	assert_int_equal(rec.rx_untrusted, N);
 	assert_int_equal(rec.runs, 1);
+	down(r);
+}
+
+/* A turn costs something whatever is in it, so it takes more packets if they are small. Large ones would make others wait. */
+static void
+full_burst_of_small_packets_is_followed_by_another(void **state)
+{
+	enum { N = RX_SIZE - 4, EACH = ENGINE_SMALL_BYTES / ENGINE_RX_BURST };
+	struct rig r[ENGINES];
+
+	up(r);
+	for (int i = 0; i < N; i++)
+		assert_int_equal(rte_ring_enqueue(rx[0][0], packet_of(&r[0], 0, EACH)), 0);
+	assert_int_equal(engine_turn(r[0].e), 2 * ENGINE_RX_BURST);
+	assert_int_equal(engine_turn(r[0].e), N - 2 * ENGINE_RX_BURST);
+	for (int i = 0; i < N; i++)
+		assert_int_equal(rte_ring_enqueue(rx[0][0], packet_of(&r[0], 0, EACH + (i == 0))), 0);
+	assert_int_equal(engine_turn(r[0].e), ENGINE_RX_BURST);
+	assert_int_equal(engine_turn(r[0].e), 2 * ENGINE_RX_BURST);
+	assert_int_equal(engine_turn(r[0].e), N - 3 * ENGINE_RX_BURST);
 	down(r);
 }
 
@@ -499,6 +525,7 @@ main(void)
 		cmocka_unit_test(congestion_control_of_each_port_reaches_the_transport),
 		cmocka_unit_test(received_packets_reach_the_transport),
 		cmocka_unit_test(late_turn_receives_all_before_timers_look),
+		cmocka_unit_test(full_burst_of_small_packets_is_followed_by_another),
 		cmocka_unit_test(other_packets_are_dropped_or_answered_on_their_port),
 		cmocka_unit_test(flood_of_arp_leaves_room_for_events_of_qps),
 		cmocka_unit_test(what_a_port_doesnt_take_stays_in_order),

@@ -191,6 +191,22 @@ alone_a_share_gets_whole_turns(void **state)
 }
 
 static void
+alone_a_qp_sends_twice_as_many_packets_if_they_are_small(void **state)
+{
+	enum { HEADERS = 14 + 20 + 8 + 12 + 4 }; /* Ethernet, IPv4, UDP, BTH, ICRC */
+	struct bench b;
+
+	for (uint32_t more = 0; more <= 4; more += 4) {
+		bench_up(&b);
+		flood_add(&b, 1, (TP_SMALL_BYTES - HEADERS) / 4 * 4 + more, &(struct share_params){ 0 });
+		bench_turn(&b);
+		for (int i = 0; i < 3; i++)
+			assert_int_equal(bench_turn(&b), more == 0 ? 2 * TP_QP_BUDGET : TP_QP_BUDGET);
+		bench_down(&b);
+	}
+}
+
+static void
 room_at_the_port_is_shared_too(void **state)
 {
 	struct bench b;
@@ -551,6 +567,7 @@ main(void)
 		cmocka_unit_test(weights_beyond_the_limits_are_refused),
 		cmocka_unit_test(a_program_that_sends_little_is_served_in_the_same_turn),
 		cmocka_unit_test(alone_a_share_gets_whole_turns),
+		cmocka_unit_test(alone_a_qp_sends_twice_as_many_packets_if_they_are_small),
 		cmocka_unit_test(room_at_the_port_is_shared_too),
 		cmocka_unit_test(qps_of_a_share_have_equal_parts_of_it),
 		cmocka_unit_test(a_rate_in_bits_holds),

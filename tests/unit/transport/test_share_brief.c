@@ -91,7 +91,7 @@ a_share_does_not_cut_its_own_turns(void **state)
 	post(&b, b.f[0].ends[0], 8);
 	bench_turn(&b);
 	b.f[0].pauses = false;
-	assert_int_equal(bench_turn(&b), TP_QP_BUDGET);
+	assert_int_equal(bench_turn(&b), 2 * TP_QP_BUDGET);
 	bench_down(&b);
 }
 
