@@ -515,7 +515,7 @@ MUTATIONS = [Mutation(*m) for m in (
     ('journal-fetch-receives', 'transport/record/qp_fetch.c', 'WQEs that are fetched once more forget the receives that the peer uses up for those before',
      '.recvs_next = oldest->recvs,', '.recvs_next = 0,'),
     ('journal-old-attributes', 'transport/journal/write.c', 'a QP goes on with former attributes',
-     'copy[0]] != q->cold) {', 'copy[0]] == 0) {'),
+     'q->cold_of[copy] != q->cold', 'q->cold_of[copy] == 0'),
     ('journal-shown-again', 'transport/journal/write.c', 'what was shown is shown again after a kill in the next turn',
      'store(&j->list->turn, j->tag);', 'store(&j->list->turn, journal_tag(turn - (turn > 2)));'),
     ('journal-modify-uncounted', 'transport/qp.c', 'a program is told of a state that does not count yet',

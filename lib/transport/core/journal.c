@@ -4,7 +4,7 @@
  */
 #include "base/mark.h"
 #include "transport/core/copy_priv.h"
-#include "transport/core/journal_priv.h"
+#include "transport/core/journal_place_priv.h"
 #include "wire/wire.h"
 
 static void
@@ -103,6 +103,25 @@ journal_was_placed(const struct qp *qp, uint32_t psn)
 	return unlikely(k != NULL) && k->placed && psn_before(psn, k->placed_to);
 }
 
+int
+journal_place_else(struct transport *tp, struct qp *qp, uint32_t psn, struct mr *mr, uint64_t va, const uint8_t *data, uint32_t len)
+{
+	int rc;
+
+	/* A packet that is only planned isn't executed; of UC none comes again. */
+	if ((qp->copy != NULL && qp->copy->mode != COPY_EXECUTE) || qp->service != WIRE_RC)
+		return copy_place(tp, qp, mr, va, data, len);
+	if (unlikely(qp->journal->kept != NULL) && journal_was_placed(qp, psn)) {
+		MARK("the bytes of a WRITE are in place from a turn that didn't count");
+		return 0;
+	}
+	journal_step(qp->journal->journal);
+	rc = copy_place(tp, qp, mr, va, data, len);
+	if (likely(rc == 0))
+		journal_note_placed(qp, psn);
+	return rc;
+}
+
 static bool
 atomic_before(const struct qp *qp, uint32_t psn, uint64_t *old)
 {
@@ -117,52 +136,29 @@ atomic_before(const struct qp *qp, uint32_t psn, uint64_t *old)
 	return false;
 }
 
-/*
- * The note says what memory will be, so the atomic is executed as a swap of exactly what was read. So after a kill at any point either the note is done, or memory tells.
- */
+/* Of memory that isn't mapped, or not aligned. */
 static int
 noted_atomic(struct tp_journal *j, const struct qp *qp, uint32_t psn, struct mr *mr, uint64_t va, enum mr_atomic_op op, uint64_t arg1, uint64_t arg2,
 	     uint64_t *old)
 {
 	struct journal_atomic *a = &j->list->atomics[j->nb_atomics];
-	_Atomic uint64_t *w = mr_word(mr, va);
-	uint64_t was, becomes;
-	int rc = 0;
+	uint64_t was;
+	int rc = mr_read(mr, va, &was, sizeof(was));
 
 	UROCE_ASSERT(j->nb_atomics < JOURNAL_ATOMICS);
-	if (likely(w != NULL))
-		was = atomic_load_explicit(w, memory_order_relaxed);
-	else
-		rc = mr_read(mr, va, &was, sizeof(was));
 	while (rc == 0) {
-		becomes = op == MR_FETCH_ADD ? was + arg1 : was == arg1 ? arg2 : was;
-		a->before = was;
-		a->after = becomes;
-		a->va = va;
-		a->key = mr->key;
-		a->qpn = qp->qpn;
-		a->psn = psn;
-		atomic_store_explicit(&a->done, 0, memory_order_relaxed);
-		a->check = journal_atomic_sum(was, becomes, va, mr->key, qp->qpn, psn, j->turn);
-		store(&j->list->nb_atomics, journal_number(j->nb_atomics + 1));
-		journal_step(j);
-		if (unlikely(!mr_atomic_mapped(mr, va, MR_CMP_SWAP, was, becomes, old)))
-			rc = mr_atomic(mr, va, MR_CMP_SWAP, was, becomes, old);
-		if (rc == 0 && *old == was)
-			break;
-		/* Somebody else has changed it. What the note says now may be there by chance. */
-		store(&j->list->nb_atomics, journal_number(j->nb_atomics));
+		uint64_t becomes = op == MR_FETCH_ADD ? was + arg1 : was == arg1 ? arg2 : was;
+
+		journal_note_atomic(j, a, qp->qpn, psn, mr->key, va, was, becomes);
+		rc = mr_atomic(mr, va, MR_CMP_SWAP, was, becomes, old);
+		if (rc == 0 && *old == was) {
+			journal_noted_atomic(j, a);
+			return 0;
+		}
+		journal_unnote_atomic(j);
 		was = *old;
 	}
-	if (rc != 0) {
-		store(&j->list->nb_atomics, journal_number(j->nb_atomics));
-		return rc;
-	}
-	journal_step(j);
-	atomic_store_explicit(&a->done, JOURNAL_DONE, memory_order_release);
-	j->nb_atomics++;
-	journal_step(j);
-	return 0;
+	return rc;
 }
 
 void
@@ -198,8 +194,8 @@ away_ends(struct tp_journal *j, const struct qp *qp, uint32_t psn, uint64_t old)
 }
 
 int
-journal_atomic(struct transport *tp, struct qp *qp, uint32_t psn, struct mr *mr, uint64_t va, enum mr_atomic_op op, uint64_t arg1, uint64_t arg2,
-	       uint64_t *old)
+journal_atomic_else(struct transport *tp, struct qp *qp, uint32_t psn, struct mr *mr, uint64_t va, enum mr_atomic_op op, uint64_t arg1, uint64_t arg2,
+		    uint64_t *old)
 {
 	if (atomic_before(qp, psn, old)) {
 		MARK("an atomic was executed in a turn that didn't count");
@@ -250,7 +246,7 @@ journal_forget_kept(struct qp *qp, bool all)
 	k->nb = n;
 	if (k->placed || k->local || k->nb != 0)
 		return;
-	qp->journal->kept = NULL;
+	journal_kept_set(qp, NULL);
 	free(k);
 }
 

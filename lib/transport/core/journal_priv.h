@@ -33,6 +33,8 @@ struct tp_journal_qp {
 	struct journal_notes *slot;
 	struct qp *qp;               /**< NULL: destroyed, or at another engine */
 	struct tp_kept *kept;        /**< or NULL */
+	_Atomic uint64_t *placed;    /**< slot->placed; NULL: packets of its service don't come again, or `kept` may say what becomes of them */
+	uint64_t tag;                /**< of the copy that counts, or 0 */
 	uint32_t n;                  /**< of the slot */
 	uint32_t state_shown;        /**< what shared->state says */
 	uint32_t cold, cold_of[2];   /**< numbers that change with what seldom changes, now and in both copies */
@@ -180,28 +182,67 @@ void journal_srq_changed(struct transport *tp, struct srq *srq, struct qp *qp);
 void journal_owed(struct transport *tp, const struct cq *cq);
 
 /* ---- Notes: for QPs with a journal ---- */
-/** As copy_atomic() for packet @p psn, the expected one, unless it has been executed. */
-int journal_atomic(struct transport *tp, struct qp *qp, uint32_t psn, struct mr *mr, uint64_t va, enum mr_atomic_op op, uint64_t arg1, uint64_t arg2,
-		   uint64_t *old);
+/** An atomic is about to be executed: @p a is the next one of the list. */
+static inline void
+journal_note_atomic(struct tp_journal *j, struct journal_atomic *a, uint32_t qpn, uint32_t psn, uint32_t key, uint64_t va, uint64_t before, uint64_t after)
+{
+	a->before = before;
+	a->after = after;
+	a->va = va;
+	a->key = key;
+	a->qpn = qpn;
+	a->psn = psn;
+	atomic_store_explicit(&a->done, 0, memory_order_relaxed);
+	a->check = journal_atomic_sum(before, after, va, key, qpn, psn, j->turn);
+	atomic_store_explicit(&j->list->nb_atomics, journal_number(j->nb_atomics + 1), memory_order_release);
+	journal_step(j);
+}
+/** It wasn't. */
+static inline void
+journal_unnote_atomic(struct tp_journal *j)
+{
+	atomic_store_explicit(&j->list->nb_atomics, journal_number(j->nb_atomics), memory_order_release);
+}
+/** It was. */
+static inline void
+journal_noted_atomic(struct tp_journal *j, struct journal_atomic *a)
+{
+	journal_step(j);
+	atomic_store_explicit(&a->done, JOURNAL_DONE, memory_order_release);
+	j->nb_atomics++;
+	journal_step(j);
+}
 /** An atomic of packet @p psn goes to a copier: have it noted what becomes of it. */
 void journal_away_begins(struct qp *qp, uint32_t psn, const struct mr *mr, uint64_t va, struct mem_job *job);
 /** @return whether what packet @p psn changes, bytes or a key that it invalidates, was done in a turn that didn't count. */
 bool journal_was_placed(const struct qp *qp, uint32_t psn);
-/** It is done now, or the bytes of the packet are in place. */
+/** It is done now, or the bytes of the packet are in place. @param placed  The note of @p q. */
+static inline void
+journal_note_at(const struct tp_journal_qp *q, _Atomic uint64_t *placed, uint32_t psn)
+{
+	atomic_store_explicit(placed, journal_note_of(q->journal->note_zero, (psn + 1) & WIRE_PSN_MASK), memory_order_release);
+	journal_step(q->journal);
+}
+/** The same, if there is a journal. */
 static inline void
 journal_note_placed(struct qp *qp, uint32_t psn)
 {
-	struct tp_journal_qp *q = qp->journal;
-
-	if (likely(q == NULL))
-		return;
-	atomic_store_explicit(&q->slot->placed, journal_note_of(q->journal->note_zero, (psn + 1) & WIRE_PSN_MASK), memory_order_release);
-	journal_step(q->journal);
+	if (unlikely(qp->journal != NULL))
+		journal_note_at(qp->journal, &qp->journal->slot->placed, psn);
 }
 /** @return whether the local WQE @p counter was executed in a turn that didn't count. */
 bool journal_local_before(const struct qp *qp, uint32_t counter);
 /** It is executed now. */
 void journal_note_local(struct qp *qp, uint32_t counter);
+/** `kept` of @p qp is another one. */
+static inline void
+journal_kept_set(const struct qp *qp, struct tp_kept *kept)
+{
+	struct tp_journal_qp *q = qp->journal;
+
+	q->kept = kept;
+	q->placed = kept == NULL && qp->service == WIRE_RC ? &q->slot->placed : NULL;
+}
 /** Forget what is behind the QP by now, or all of it. */
 void journal_forget_kept(struct qp *qp, bool all);
 

@@ -67,7 +67,7 @@ write_parts(struct journal_copy *c, const struct qp *qp, uint8_t *parts)
 }
 
 static void
-write_qp(struct journal_copy *c, struct tp_journal_qp *q, const struct qp *qp, uint8_t *parts)
+write_qp(struct journal_copy *c, uint32_t copy, struct tp_journal_qp *q, const struct qp *qp, uint8_t *parts)
 {
 	struct qp_record *r = &c->rec;
 	const struct qp_responder *resp = &qp->resp;
@@ -90,11 +90,11 @@ write_qp(struct journal_copy *c, struct tp_journal_qp *q, const struct qp *qp, u
 	/* The newest result is before the head: if it is none, there are none. */
 	if ((resp->res_max != 0 && resp->res[(resp->res_head == 0 ? resp->res_max : resp->res_head) - 1].used) || qp->rcv.rwqe.valid || q->kept != NULL)
 		write_parts(c, qp, parts);
-	if (q->cold_of[c != &((struct journal_slot *)q->slot)->copy[0]] != q->cold) {
+	if (unlikely(q->cold_of[copy] != q->cold)) {
 		memset((uint8_t *)r + JOURNAL_COLD_AT, 0, JOURNAL_COLD_END - JOURNAL_COLD_AT);
 		record_cold(qp, r);
 		c->cold_crc = journal_copy_cold_crc(c);
-		q->cold_of[c != &((struct journal_slot *)q->slot)->copy[0]] = q->cold;
+		q->cold_of[copy] = q->cold;
 	}
 }
 
@@ -119,12 +119,13 @@ save(struct tp_journal *j, struct tp_journal_qp *q)
 	forget_away(q);
 	store(&c->tag, j->tag);
 	journal_step(j);
-	c->prev = q->counts ? atomic_load_explicit(&s->copy[q->copy].tag, memory_order_relaxed) : 0;
+	c->prev = q->tag;
 	c->state = q->state;
 	if (q->qp != NULL) {
-		journal_forget_kept(q->qp, false);
+		if (unlikely(q->kept != NULL))
+			journal_forget_kept(q->qp, false);
 		journal_step(j);
-		write_qp(c, q, q->qp, s->parts[to]);
+		write_qp(c, to, q, q->qp, s->parts[to]);
 	} else {
 		c->parts_bytes = 0;
 	}
@@ -184,6 +185,7 @@ show_cqes(const struct tp_journal *j, const struct tp_told *t)
 	const union ring_cqe_ctl shown = { .phase = RING_PHASES };
 	_Atomic uint64_t *ctl = t->what;
 
+#pragma GCC unroll 4
 	for (uint32_t left = t->more + 1u; left != 0; left--, ctl += JOURNAL_CTL_STEP) {
 		atomic_store_explicit(ctl, atomic_load_explicit(ctl, memory_order_relaxed) ^ shown.word, memory_order_release);
 		journal_step(j);
@@ -213,6 +215,7 @@ static void
 show_qp(struct tp_journal *j, struct tp_journal_qp *q)
 {
 	q->copy ^= 1;
+	q->tag = j->tag;
 	q->counts = true;
 	q->dirty = false;
 	if (unlikely(q->qp == NULL)) {
@@ -325,6 +328,7 @@ enter(struct tp_journal *j, struct qp *qp, struct tp_journal_qp *q)
 	q->slot = &slot_at(j, q->n)->notes;
 	q->counts = j->slot_copy[q->n] != TP_JOURNAL_NO_COPY;
 	q->copy = q->counts ? j->slot_copy[q->n] : 1;
+	q->tag = q->counts ? atomic_load_explicit(&slot_at(j, q->n)->copy[q->copy].tag, memory_order_relaxed) : 0;
 	q->state = JOURNAL_USED;
 	q->state_shown = UROCE_QPS_STATES;
 	q->cold = 1;
@@ -334,6 +338,7 @@ enter(struct tp_journal *j, struct qp *qp, struct tp_journal_qp *q)
 	store(&q->slot->away.state, 0);
 	store(&j->head->used, journal_number(j->nb_slots));
 	qp->journal = q;
+	journal_kept_set(qp, NULL);
 	journal_dirty(q);
 }
 
@@ -357,7 +362,7 @@ journal_arrive(struct transport *to, struct qp *qp, struct tp_journal_qp *entry,
 	enter(to->journal, qp, entry);
 	if (from == NULL)
 		return;
-	entry->kept = from->kept;
+	journal_kept_set(qp, from->kept);
 	from->kept = NULL;
 }
 
@@ -419,7 +424,7 @@ journal_keep(struct qp *qp, const struct qp_record *r, const struct qp_record_ke
 		k->atomics[k->nb].old = kept[k->nb].value;
 		k->atomics[k->nb].psn = kept[k->nb].psn;
 	}
-	qp->journal->kept = k;
+	journal_kept_set(qp, k);
 	return true;
 }
 
