@@ -42,6 +42,22 @@ qp_cq_dead(const struct sim_qp *q)
 	return q->send_cq->dead || q->recv_cq->dead;
 }
 
+/* Whether what @p q asks for may never come through, though nothing is wrong. */
+static bool
+answers_may_not_come(const struct sim_world *w, const struct sim_qp *q)
+{
+	/* A foreign requester asks for all of a READ again. A switch's queue that is shorter never has room for all of the answer. */
+	if (q->foreign != NULL && (w->cfg.faults & SIM_F_QUEUE))
+		return true;
+	/* Its host has few places for copies, and others had them. */
+	if (w->cfg.pools.copy_jobs == 0 && w->cfg.pools.copy_pkts == 0)
+		return false;
+	for (uint32_t i = 0; i < q->ep->nb_engines; i++)
+		if (transport_counters(q->ep->engines[i].tp)->rx_copy_dropped != 0)
+			return true;
+	return false;
+}
+
 bool
 may_be_in_err(const struct sim_world *w, const struct sim_qp *q)
 {
@@ -56,7 +72,7 @@ may_be_in_err(const struct sim_world *w, const struct sim_qp *q)
 	       q->planted_remote || p->planted_remote || p->local_dereg != NULL || qp_cq_dead(p) ||
 	       q->attr.rnr_retry < 7 || p->attr.rnr_retry < 7 || (w->cfg.faults & SIM_F_PLANT_RECV) || client_dead(p) ||
 	       p->planted_local || q->conn->raced || q->hurried || p->hurried || q->target_mr.mr == NULL ||
-	       p->target_mr.mr == NULL;
+	       p->target_mr.mr == NULL || answers_may_not_come(w, q) || answers_may_not_come(w, p);
 }
 
 static bool
@@ -67,6 +83,8 @@ retries_may_run_out(const struct sim_world *w, const struct sim_qp *q, const str
 	if (w->cfg.harsh)
 		return true;
 	if (q->planted_inv || (q->conn->type == UROCE_QPT_RC && link_dies(w, q->ep->id, p->ep->id)))
+		return true;
+	if (op_brings(op) && answers_may_not_come(w, q))
 		return true;
 	/* On a good network the NAK arrives before the peer falls silent. */
 	if (q->conn->type != UROCE_QPT_RC)

@@ -250,6 +250,8 @@ crash_killed(struct sim_world *w, struct sim_ep *ep)
 
 		if (q != NULL && q->qp != NULL)
 			qpns[i] = qp_num(q->qp);
+		if (q != NULL)
+			credits_killed(w, q);
 		/* A CNP that was about to leave is lost. */
 		if (q != NULL)
 			q->cnp_due_ns = 0;

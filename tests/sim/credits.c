@@ -127,6 +127,14 @@ credits_answer(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 }
 
 void
+credits_killed(const struct sim_world *w, struct sim_qp *q)
+{
+	/* It heard of it in the turn that doesn't count. */
+	if (q->credits.limited_ns == w->now_ns)
+		q->credits.limited = false;
+}
+
+void
 credits_request(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 {
 	struct sim_credits *c = credits(q);
@@ -138,9 +146,6 @@ credits_request(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 		return;
 	/* Made before it knew, and not sent. */
 	if ((w->cfg.faults & SIM_F_SLOW_TX) && w->now_ns - c->limited_ns < UNSENT_NS_MAX)
-		return;
-	/* It heard of it in a turn that doesn't count. */
-	if ((w->cfg.faults & SIM_F_CRASH) && c->limited_ns == q->ep->killed_ns)
 		return;
 	op = op_of(q, p->bth.psn, &first);
 	if (op == NULL || !first || !op_consumes(op))

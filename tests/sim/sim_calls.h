@@ -100,6 +100,8 @@ void sent_end(struct sim_world *w, const struct sim_qp *q);
 /* credits.c */
 /** @p q's peer answers with an AETH. */
 void credits_answer(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p);
+/** The daemon of @p q's host is killed. */
+void credits_killed(const struct sim_world *w, struct sim_qp *q);
 /** @p q sends a request for the first time. */
 void credits_request(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p);
 /** What comes to @p q: an answer, which it takes for certain if @p taken, or a request of @p psns PSNs. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* QPs and their states: up to RTS, through SQD and SQE, to ERR and RESET when programs say so. */
+#include "model.h"
 #include "sim.h"
 
 #define SQD_DRAIN_NS (60 * SIM_NS_PER_S)
@@ -61,6 +62,8 @@ modify_with(struct sim_world *w, struct sim_qp *q, enum uroce_qp_state to, uint3
 	if (qp_modify(q->tp, q->qp, &a, mask, (mask & UROCE_QP_AV) ? &q->path : NULL, w->now_ns) != 0) {
 		if (from == UROCE_QPS_SQE && qp_state(q->qp) == UROCE_QPS_ERR && q->send_cq->dead)
 			return; /* no room for those that were to be flushed before */
+		if (from == UROCE_QPS_RTR && qp_state(q->qp) == UROCE_QPS_ERR && may_be_in_err(w, q))
+			return; /* a request that it couldn't execute was waiting */
 		qp_modify_check(q->params.type, from, &a, mask, UROCE_MTU_4096, &why);
 		sim_fail(w, "QP %u: %s to %s refused: %s", q->id, qp_state_name(from), qp_state_name(to), why);
 	} else if (qp_state(q->qp) != to) {
