@@ -210,8 +210,8 @@ lane_of(const struct sim_world *w, struct sim_link *l, int queue, struct rte_mbu
 }
 
 /*
- * @return when what would arrive at @p at does. It never overtakes what leaves the same queue, or no queue. A queue that is late holds a packet before it gets to
- * the line. If the line has so much before it that the packet waits there as long anyway, nothing is late.
+ * @return when what would arrive at @p at does. It never overtakes what leaves the same queue, or no queue. Where all must stay in order, a queue that is late holds a
+ * packet before it gets to the line: if the line has so much before it that the packet waits there as long anyway, nothing is late.
  */
 static uint64_t
 lane_arrival(const struct sim_world *w, struct sim_link *l, struct sim_lane *lane, uint64_t at)
@@ -224,7 +224,7 @@ lane_arrival(const struct sim_world *w, struct sim_link *l, struct sim_lane *lan
 	/* How late the network is is the same for all queues. */
 	if (w->late_all)
 		l->last_at = at;
-	at = RTE_MAX(at, w->now_ns + w->cfg.delay_ns + lane->late_ns);
+	at = w->late_all ? RTE_MAX(at, w->now_ns + w->cfg.delay_ns + lane->late_ns) : at + lane->late_ns;
 	lane->last_at = RTE_MAX(at, lane->last_at);
 	return lane->last_at;
 }
