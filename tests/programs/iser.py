@@ -5,6 +5,7 @@ import filecmp
 import glob
 import json
 import os
+import re
 import time
 
 from rows import READY_SECONDS, SERVER, Row, cm_listens, require, until
@@ -58,6 +59,8 @@ def disk(lab, seconds):
         admin('--op', 'bind', '--mode', 'target', '--tid', '1', '-Q', INITIATOR)
         inquiry = ended(lab, 'h2', 'iscsi-inq', '-i', INITIATOR, URL, end=end)
         require('VIRTUAL-DISK' in inquiry, 'iscsi-inq says nothing of the disk:\n' + inquiry)
+        read = ended(lab, 'h2', 'iscsi-perf', '-i', INITIATOR, '-m', '16', '-b', '128', '-t', '2', URL, end=end)
+        require(re.search(r'^iops average [1-9].*\n\nfinished', read, re.M), 'iscsi-perf has no result:\n' + read)
         ended(lab, 'h2', 'qemu-img', 'convert', '-f', 'raw', '-O', 'raw', LUN, path['copy'], end=end)
         require(filecmp.cmp(path['disk'], path['copy'], shallow=False), 'the copy of the disk differs')
         ended(lab, 'h2', 'qemu-img', 'convert', '-n', '-f', 'raw', '-O', 'raw', path['new'], LUN, end=end)
