@@ -22,7 +22,7 @@ sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
 
 from labs import LAB, TestLab, lab_command, main, raised  # noqa: E402
 from schemas import fits  # noqa: E402
-from uroce_lab import LabError, daemon, telemetry  # noqa: E402
+from uroce_lab import LabError, daemon, pairs, telemetry  # noqa: E402
 
 UROCE = os.path.join(daemon.build_dir(), 'app/uroce/uroce')
 VERIFY = os.path.join(daemon.build_dir(), 'tests/verbs/verify')
@@ -146,7 +146,7 @@ class Moves(unittest.TestCase):
             self.assertEqual([self.ask('h2', f'/uroce/engine,{engine}')['depths']['qps'] for engine in range(ENGINES)], [4, 0])
         finally:
             said = process.communicate(timeout=SECONDS)[0]
-        self.assertEqual(process.returncode, 0, said)
+        self.assertTrue(process.returncode == 0 or pairs.NO_CLOCK in said, said)
 
     def balance(self, host, on):
         """Switch it while the daemon runs."""
@@ -204,7 +204,7 @@ class Moves(unittest.TestCase):
             said = process.communicate(timeout=SECONDS)[0]
         moved = after['balanced'] - before['balanced']
         print(f'balance: {moved} moves; {sum(where.values())} of {qps} QPs at engine 1; the engines were busy for {loads} %')
-        self.assertEqual(process.returncode, 0, said)
+        self.assertTrue(process.returncode == 0 or pairs.NO_CLOCK in said, said)
         self.assertLessEqual(hot, HOT_SECONDS, 'an engine is hot, and nothing has moved')
         self.assertEqual(after['moved'] - before['moved'], moved)
         if moved:
