@@ -134,7 +134,8 @@ charge_sent(struct transport *tp, struct qp *qp, const struct sent_before *b)
 	s->stats.packets += packets;
 	qp->sched.tx_bytes += bytes;
 	qp->sched.tx_packets += packets;
-	qp->sched.small = bytes <= packets * TP_SMALL_BYTES;
+	/* Not if it has sent nothing: what comes next may be large. */
+	qp->sched.small = bytes < packets * TP_SMALL_BYTES;
 	if (unlikely(s->rate != NULL))
 		share_rate_charge(s, bytes, packets, tp->now_ns);
 }

@@ -77,7 +77,7 @@ enum {
 
 	/* Turns. */
 	TP_QP_BUDGET = 32,          /**< packets or WQEs of a QP in one turn, */
-	TP_SMALL_BYTES = 256,       /**< or twice as many if frames have no more than this on average */
+	TP_SMALL_BYTES = 256,       /**< or twice as many if frames have less than this on average */
 	TP_TURN_BUDGET = 128,       /**< packets or WQEs of all QPs in one turn */
 	TP_TURN_QPS = 128,          /**< QPs looked at in one turn */
 	TP_LOCAL_ROUNDS = 4,        /**< how often in a turn packets by reference are delivered, and their answers sent */
