@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "sim.h"
+#include "transport/core/rx_wait_priv.h"
 
 enum {
 	WINDOW_MAX = 256,      /* packets of a QP on their way at most */
@@ -229,6 +230,9 @@ note_answer(const struct sim_world *w, struct sim_qp *q, const struct wire_pkt *
 	/* One that is older than what has been answered since is of no use, nor while it waits for receives. */
 	if (wire_psn_diff(gap, q->answered) < 0 || wire_psn_diff(gap, q->sent_next) > 0 || q->rnr_until != 0 ||
 	    q->ep->nb_engines > 1)
+		return;
+	/* It waits behind requests for the QP's turn, which sends as well. */
+	if (rx_waits(q->qp))
 		return;
 	if (q->sacked_losses != losses(q))
 		memset(q->sacked, 0, sizeof(q->sacked));
