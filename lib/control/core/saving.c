@@ -248,6 +248,15 @@ saving_turn(struct control *c)
 }
 
 void
+saving_midway(struct session *s)
+{
+	if (s->control->saving.checkpoint == NULL || s->own || s->saved.lost)
+		return;
+	write_owner(s->control, &s->saved);
+	saving_flush(s->control);
+}
+
+void
 saving_answer(struct session *s, struct request *r)
 {
 	struct control *c = s->control;

@@ -3,7 +3,8 @@
  * @file
  * What the checkpoint (checkpoint.h) has to know: which objects there are, and which have changed since their records were written.
  *
- * A session's changes count together with the answer to the request that made them: while a request is under way nothing of the session is written.
+ * A session's changes count together with the answer to the request that made them: while a request is under way nothing of the session is written,
+ * unless its handler says so.
  * Without a checkpoint every function here returns at once.
  *
  * Owns: struct saved, from saved_new() to saved_end(); struct saving. Called by: all of lib/control. Thread: control, or another one that holds control_lock().
@@ -107,6 +108,11 @@ void saved_end_all(struct control *c, struct saved_owner *o, unsigned int type);
 void saving_flush(struct control *c);
 /** At the end of a turn: saving_flush(). At the end of the first one the checkpoint is complete, and what the daemon before has left isn't needed any more. */
 void saving_turn(struct control *c);
+/**
+ * Write what the request, which is under way, has changed so far. If the daemon is killed before the answer, the next one knows that, and executes the
+ * request from its beginning: its handler must find out what is done already.
+ */
+void saving_midway(struct session *s);
 /** Write what the request has changed, with its answer. */
 void saving_answer(struct session *s, struct request *r);
 

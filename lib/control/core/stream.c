@@ -15,6 +15,7 @@ static const struct {
 	uint16_t before; /**< its size before that */
 } growths[] = {
 	{ RECORD_OBJ_SRQ, 2, 72 },
+	{ RECORD_OBJ_CQ, 3, 128 },
 };
 
 struct stream_grown {

@@ -23,9 +23,9 @@
  *  - the size that the fixed part had goes into the table in stream.c;
  *  - unit/control/versions keeps what each version wrote.
  *
- * Version 2: XRC domains, SRQs and targets.
+ * Version 2: XRC domains, SRQs and targets. Version 3: CQs that are being resized.
  */
-enum { STREAM_VERSION = 2, STREAM_OLDEST = STREAM_VERSION > 2 ? STREAM_VERSION - 2 : 1 };
+enum { STREAM_VERSION = 3, STREAM_OLDEST = STREAM_VERSION > 2 ? STREAM_VERSION - 2 : 1 };
 /** The number of no descriptor. */
 #define STREAM_NO_FD UINT32_MAX
 

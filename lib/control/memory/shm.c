@@ -297,6 +297,13 @@ shm_announce(struct shm *m, const struct shm_block *b, uint64_t *bytes)
 	return s->fd;
 }
 
+int
+shm_announce_again(const struct shm *m, const struct shm_block *b, uint64_t *bytes)
+{
+	*bytes = m->segs[b->segment].bytes;
+	return m->segs[b->segment].fd;
+}
+
 uint32_t
 shm_segments(const struct shm *m)
 {

@@ -54,6 +54,8 @@ void shm_free(struct shm *m, const struct shm_block *b);
  * @return a descriptor of the segment, which the caller sends; -1: it was announced before.
  */
 int shm_announce(struct shm *m, const struct shm_block *b, uint64_t *bytes);
+/** The same for one that was announced, and not to the program: the daemon before was killed. @return the descriptor. */
+int shm_announce_again(const struct shm *m, const struct shm_block *b, uint64_t *bytes);
 
 /** @return how many segments are announced, each of which has a descriptor. @param m  May be NULL. */
 uint32_t shm_segments(const struct shm *m);

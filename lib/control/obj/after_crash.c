@@ -20,21 +20,29 @@ cq_end(const struct ring *ring, uint32_t cons)
 }
 
 bool
-after_crash_cq(struct control *c, const struct obj_cq *cq, const struct cq_record *from, uint32_t room, const struct cq_params *p, struct cq_record *to)
+after_crash_cq(struct control *c, const struct obj_cq *cq, const struct cq_record *from, uint32_t room, const struct cq_params *old,
+	       const struct cq_params *p, struct cq_record *to, uint32_t *in_ring)
 {
 	struct journals *js = old_journals(c);
 
 	if (record_check(from, room, RECORD_CQ, CQ_RECORD_VERSION, sizeof(*from)) != NULL)
 		return false;
-	if (js != NULL && cq->was_journaled != 0 && journals_cq(js, cq->was_journaled - 1, p, NULL, from->moderation, to) == 0)
+	if (js != NULL && cq->was_journaled != 0 && journals_cq(js, cq->was_journaled - 1, p, old, from->moderation, to) == 0) {
+		/* What was in the old ring has been copied. */
+		if (old != NULL)
+			*in_ring = to->cons;
 		return true;
+	}
 	*to = *from;
-	if (from->order != p->ring.order)
+	if (from->order != (old != NULL ? old->ring.order : p->ring.order))
 		return true;
+	to->order = (uint8_t)p->ring.order;
 	to->overrun = atomic_load(&p->shared->overrun) != 0;
 	to->cons = atomic_load(&p->shared->cons);
 	to->reported = atomic_load(&p->shared->reported);
-	to->prod = cq_end(&p->ring, to->cons);
+	if (old != NULL)
+		*in_ring = cq_end(&old->ring, to->cons);
+	to->prod = cq_end(&p->ring, old != NULL ? *in_ring : to->cons);
 	to->held = to->owed = 0;
 	if (p->channel >= 0 && to->prod != to->cons) {
 		/* A completion was perhaps written, and its event not raised; or raised and not sent. A program may get one too many. */
@@ -156,27 +164,26 @@ is_current(const struct qp_record *r)
  * @return false: there is none, as the QP was destroyed, or it is damaged.
  */
 static bool
-from_journal(struct control *c, struct obj_qp *qp, const struct qp_record *from, struct qp_record *to)
+from_journal(struct control *c, const struct qp_record *from, struct qp_record *to, bool *done)
 {
 	struct journals *js = old_journals(c);
 
 	if (js == NULL || journals_qp(js, from->qpn, c->s.sh.mrs, control_now_ns(), to, NULL) != 0)
 		return false;
 	/* The request that did this has no answer, and comes again. */
-	if (qp != NULL)
-		qp->done = to->state != from->state;
+	*done = to->state != from->state;
 	return true;
 }
 
 bool
-after_crash_qp(struct control *c, struct obj_qp *qp, const struct qp_record *from, uint32_t room, const struct qp_params *p, union after_crash_record *to,
-	       bool *lost)
+after_crash_qp(struct control *c, const struct obj_qp *qp, const struct qp_record *from, uint32_t room, const struct qp_params *p,
+	       union after_crash_record *to, bool *done, bool *lost)
 {
 	struct qp_record *r = &to->qp.fixed;
 
 	if (record_check(from, room, RECORD_QP, QP_RECORD_VERSION, sizeof(*from)) != NULL || from->nb_res > UROCE_MAX_RD_ATOMIC)
 		return false;
-	if (!*lost && from_journal(c, qp, from, r))
+	if (!*lost && from_journal(c, from, r, done))
 		return true;
 	if (is_current(from))
 		return false;

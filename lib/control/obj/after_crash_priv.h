@@ -27,15 +27,23 @@ union after_crash_record {
 	uint8_t space[JOURNAL_QP_BYTES];
 };
 
-/** @param p  With the CQ's ring and shared words. @return true: @p to is what holds; else the record is damaged, and its reader says how. */
-bool after_crash_cq(struct control *c, const struct obj_cq *cq, const struct cq_record *from, uint32_t room, const struct cq_params *p, struct cq_record *to);
+/**
+ * @param old  The CQ was being resized: the ring that it had before, else NULL. What the program hasn't polled is found in both.
+ * @param p  With the CQ's ring and shared words.
+ * @param in_ring  Receives the counter from which on completions are in that ring, if there is an old one.
+ * @return true: @p to is what holds; else the record is damaged, and its reader says how.
+ */
+bool after_crash_cq(struct control *c, const struct obj_cq *cq, const struct cq_record *from, uint32_t room, const struct cq_params *old,
+		    const struct cq_params *p, struct cq_record *to, uint32_t *in_ring);
 bool after_crash_srq(struct control *c, const struct obj_srq *srq, const struct srq_record *from, uint32_t room, const struct srq_params *p, struct srq_record *to);
 /**
  * @param qp  With its CQs; NULL: an XRC target.
  * @param p  With its rings.
+ * @param done  Set if the daemon before has changed the QP's state by a request that it hasn't answered, which comes again.
  * @param lost  Set if the QP can't go on: then it is in ERR, and flushes what is posted. If it is set before, what the journal says was refused.
  */
-bool after_crash_qp(struct control *c, struct obj_qp *qp, const struct qp_record *from, uint32_t room, const struct qp_params *p, union after_crash_record *to, bool *lost);
+bool after_crash_qp(struct control *c, const struct obj_qp *qp, const struct qp_record *from, uint32_t room, const struct qp_params *p,
+		    union after_crash_record *to, bool *done, bool *lost);
 /** Tell the log and the program that a QP can't go on. */
 void after_crash_tell(struct session *s, const char *type, uint32_t qpn, uint64_t cookie);
 

@@ -129,12 +129,34 @@ resize_on_engine(struct engine *e, void *arg, uint64_t now_ns)
 	return 0;
 }
 
+/** Have the next ring take the place of the current one. */
+static void
+next_is_current(struct session *s, struct obj_cq *cq)
+{
+	if (cq->old_block.addr != NULL)
+		obj_ring_free(s, &cq->old_block);
+	cq->old_block = cq->ring_block;
+	cq->ring_block = cq->next_block;
+	cq->next_block = (struct shm_block){ 0 };
+	cq->order = cq->next_order;
+}
+
+/** The answer: the ring, and the counter from which on completions are in it. */
+static int
+answer_resize(struct obj_cq *cq, struct request *r, uint32_t from)
+{
+	r->rsp.cq_resize.order = cq->order;
+	r->rsp.cq_resize.from = from;
+	describe(&cq->ring_block, 0, cq->order, cq->stamps, &r->rsp.cq_resize.ring, &r->rsp.cq_resize.stamps);
+	cq->unanswered = cq->untold = false;
+	return 0;
+}
+
 int
 op_cq_resize(struct session *s, struct request *r)
 {
 	const struct ctl_cq_resize_req *q = &r->req->cq_resize;
 	struct obj_cq *cq = r->obj;
-	struct shm_block block;
 	struct cq_args a;
 	uint32_t order;
 	int rc;
@@ -144,29 +166,31 @@ op_cq_resize(struct session *s, struct request *r)
 		return req_fail(r, EINVAL, "CQ with %u entries: must be 1 to %u", q->cqe, UROCE_MAX_CQE);
 	if (obj_qp_complete_posted(s, cq))
 		return EALREADY;
+	if (order == cq->order && cq->unanswered) {
+		if (cq->untold)
+			obj_announce_again(s, r, &cq->ring_block, &r->rsp.cq_resize.seg);
+		return answer_resize(cq, r, cq->from);
+	}
 	if (order <= cq->order) {
 		r->rsp.cq_resize.order = cq->order;
 		return 0;
 	}
-	rc = obj_ring_alloc(s, ring_bytes(order, cq->stamps), "CQ", &block, r);
+	rc = obj_ring_alloc(s, ring_bytes(order, cq->stamps), "CQ", &cq->next_block, r);
 	if (rc != 0)
 		return rc;
+	cq->next_order = order;
+	cq->untold = obj_announce(s, r, &cq->next_block, &r->rsp.cq_resize.seg);
+	/* If this daemon is killed now, the next one has to know where completions are. */
+	saved_touch(s->control, cq->obj.saved);
+	saving_midway(s);
 	a.cq = cq->cq;
-	a.ring = lay_out(&block, 0, order, cq->stamps, &a.stamps);
+	a.ring = lay_out(&cq->next_block, 0, order, cq->stamps, &a.stamps);
 	/* Any engine may do it: other engines that write to the CQ see the change of rings atomically. */
 	engine_call(s->control->s.engines[0], resize_on_engine, &a);
 	/* After this, all completions that got slots in the old ring have been written. */
 	rcu_wait(s->control->s.sh.qsbr);
-	if (cq->old_block.addr != NULL)
-		obj_ring_free(s, &cq->old_block);
-	cq->old_block = cq->ring_block;
-	cq->ring_block = block;
-	cq->order = order;
-	obj_announce(s, r, &block, &r->rsp.cq_resize.seg);
-	r->rsp.cq_resize.order = order;
-	r->rsp.cq_resize.from = a.from;
-	describe(&block, 0, order, cq->stamps, &r->rsp.cq_resize.ring, &r->rsp.cq_resize.stamps);
-	return 0;
+	next_is_current(s, cq);
+	return answer_resize(cq, r, a.from);
 }
 
 static int
@@ -205,12 +229,11 @@ op_cq_modify(struct session *s, struct request *r)
 static void
 free_blocks(struct session *s, struct obj_cq *cq)
 {
-	if (cq->old_block.addr != NULL)
-		obj_ring_free(s, &cq->old_block);
-	if (cq->ring_block.addr != NULL)
-		obj_ring_free(s, &cq->ring_block);
-	if (cq->block.addr != NULL)
-		obj_ring_free(s, &cq->block);
+	const struct shm_block *all[] = { &cq->next_block, &cq->old_block, &cq->ring_block, &cq->block };
+
+	for (unsigned int i = 0; i < RTE_DIM(all); i++)
+		if (all[i]->addr != NULL)
+			obj_ring_free(s, all[i]);
 }
 
 void
@@ -233,6 +256,10 @@ struct obj_cq_record {
 	uint32_t order, stamps, moderated;
 	uint32_t journaled; /* its number in journals plus one; 0: none */
 	struct block_record block, ring_block, old_block;
+	/* Since version 3. */
+	struct block_record next_block;
+	uint32_t next_order, from;
+	uint32_t unanswered, untold;
 };
 
 int
@@ -253,6 +280,11 @@ obj_cq_save(struct session *s, void *obj, struct stream_out *o)
 		.block = block_save(&cq->block),
 		.ring_block = block_save(&cq->ring_block),
 		.old_block = block_save(&cq->old_block),
+		.next_block = block_save(&cq->next_block),
+		.next_order = cq->next_order,
+		.from = cq->from,
+		.unanswered = cq->unanswered,
+		.untold = cq->untold,
 	};
 	struct cq_record *to;
 
@@ -266,28 +298,46 @@ obj_cq_save(struct session *s, void *obj, struct stream_out *o)
 	return 0;
 }
 
-/** Take the blocks of a CQ, and find its ring there. */
 static int
-take_blocks(struct session *s, const struct obj_cq_record *from, struct obj_cq *cq, struct cq_params *p, struct request *r)
+take_block(struct session *s, const struct block_record *from, struct shm_block *b, struct request *r)
 {
-	const struct shm_block *of = &cq->block;
-	uint64_t offset = sizeof(struct ring_cq_shared);
+	return from->bytes != 0 ? obj_ring_take(s, from, b, r) : 0;
+}
+
+/** Find a ring in its block. */
+static int
+find_ring(const struct obj_cq *cq, const struct shm_block *b, uint32_t order, struct cq_params *p, struct request *r)
+{
+	uint64_t offset = b == &cq->block ? sizeof(struct ring_cq_shared) : 0;
+
+	if (order > order_of(UROCE_MAX_CQE) || b->bytes < offset + ring_bytes(order, cq->stamps))
+		return req_fail(r, EINVAL, "its ring of 2^%u entries isn't in its block", order);
+	p->ring = lay_out(b, offset, order, cq->stamps, &p->stamps);
+	return 0;
+}
+
+/**
+ * Take the blocks of a CQ, and find its ring there.
+ * @param old  Receives its ring, if the daemon before was about to go on in the one that @p p receives then.
+ */
+static int
+take_blocks(struct session *s, const struct obj_cq_record *from, struct obj_cq *cq, struct cq_params *p, struct cq_params *old, struct request *r)
+{
 	int rc = obj_ring_take(s, &from->block, &cq->block, r);
 
-	if (rc == 0 && from->ring_block.bytes != 0) {
-		rc = obj_ring_take(s, &from->ring_block, &cq->ring_block, r);
-		of = &cq->ring_block;
-		offset = 0;
-	}
-	if (rc == 0 && from->old_block.bytes != 0)
-		rc = obj_ring_take(s, &from->old_block, &cq->old_block, r);
-	if (rc == 0 && (cq->order > order_of(UROCE_MAX_CQE) || of->bytes < offset + ring_bytes(cq->order, cq->stamps)))
-		rc = req_fail(r, EINVAL, "its ring of 2^%u entries isn't in its block", cq->order);
+	rc = rc != 0 ? rc : take_block(s, &from->ring_block, &cq->ring_block, r);
+	rc = rc != 0 ? rc : take_block(s, &from->old_block, &cq->old_block, r);
+	rc = rc != 0 ? rc : take_block(s, &from->next_block, &cq->next_block, r);
+	rc = rc != 0 ? rc : find_ring(cq, cq->ring_block.addr != NULL ? &cq->ring_block : &cq->block, cq->order, p, r);
 	if (rc != 0)
 		return rc;
 	p->shared = (void *)cq->block.addr;
-	p->ring = lay_out(of, offset, cq->order, cq->stamps, &p->stamps);
-	return 0;
+	if (cq->next_block.addr == NULL)
+		return 0;
+	*old = *p;
+	if (cq->next_order <= cq->order)
+		return req_fail(r, EINVAL, "its next ring of 2^%u entries isn't larger than that of 2^%u", cq->next_order, cq->order);
+	return find_ring(cq, &cq->next_block, cq->next_order, p, r);
 }
 
 struct restore_args {
@@ -312,6 +362,7 @@ restore(struct session *s, const struct obj_cq_record *from, struct stream_in *i
 	struct obj_channel *ch = NULL;
 	struct restore_args a = { .why = "its record is missing" };
 	union after_crash_record now;
+	struct cq_params old = { 0 };
 	struct obj_cq *cq;
 	int rc;
 
@@ -326,6 +377,10 @@ restore(struct session *s, const struct obj_cq_record *from, struct stream_in *i
 	cq->order = from->order;
 	cq->stamps = from->stamps != 0;
 	cq->moderated = from->moderated != 0;
+	cq->next_order = from->next_order;
+	cq->from = from->from;
+	cq->unanswered = from->unanswered != 0;
+	cq->untold = from->untold != 0;
 	a.params = (struct cq_params){
 		.channel = ch != NULL ? ch->fd : -1,
 		.cookie = cq->cookie,
@@ -333,12 +388,13 @@ restore(struct session *s, const struct obj_cq_record *from, struct stream_in *i
 		.multi = s->control->s.nb_engines > 1,
 		.number = obj_number(&cq->obj),
 	};
-	rc = take_blocks(s, from, cq, &a.params, r);
+	rc = take_blocks(s, from, cq, &a.params, &old, r);
 	if (rc != 0)
 		goto fail;
 	a.from = stream_foreign(in, &a.room);
 	cq->was_journaled = from->journaled;
-	if (a.from != NULL && s->control->s.crashed_ns != 0 && after_crash_cq(s->control, cq, a.from, a.room, &a.params, &now.cq))
+	if (a.from != NULL && s->control->s.crashed_ns != 0 &&
+	    after_crash_cq(s->control, cq, a.from, a.room, old.ring.base != NULL ? &old : NULL, &a.params, &now.cq, &cq->from))
 		a.from = &now.cq;
 	rc = a.from != NULL ? engine_call(s->control->s.engines[0], restore_on_engine, &a) : EINVAL;
 	if (rc != 0) {
@@ -351,6 +407,10 @@ restore(struct session *s, const struct obj_cq_record *from, struct stream_in *i
 	cq->channel = ch;
 	if (ch != NULL)
 		obj_channel_use(ch);
+	if (cq->next_block.addr != NULL) {
+		next_is_current(s, cq);
+		cq->unanswered = true;
+	}
 	return 0;
 fail:
 	free_blocks(s, cq);

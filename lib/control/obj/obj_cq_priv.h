@@ -20,7 +20,12 @@ struct obj_cq {
 	struct shm_block block;      /**< struct ring_cq_shared, the ring, the time stamps of completions */
 	struct shm_block ring_block; /**< after a resize: the current ring and time stamps */
 	struct shm_block old_block;  /**< and the previous ones, from which the client moves its completions */
-	uint32_t order;
+	struct shm_block next_block; /**< while it is resized: what will be the current ones */
+	uint32_t order, next_order;
+	/** After a crash: the program doesn't know the current ring yet. The request that brought it comes again. */
+	bool unanswered;
+	bool untold;                 /**< nor does it know the segment of the ring; or won't, of the next one */
+	uint32_t from;               /**< then: all completions from this counter on are in the current ring */
 	bool stamps, moderated;
 	struct obj_channel *channel; /**< NULL: it has no events */
 };

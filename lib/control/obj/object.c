@@ -190,18 +190,34 @@ obj_ring_free(struct session *s, const struct shm_block *b)
 	shm_free(s->shm, b);
 }
 
-void
+static void
+send_segment(struct request *r, const struct shm_block *b, int fd, uint64_t bytes, struct ctl_new_segment *seg)
+{
+	seg->segment_bytes = bytes;
+	seg->segment = b->segment;
+	req_send_fd(r, fd, false);
+}
+
+bool
 obj_announce(struct session *s, struct request *r, const struct shm_block *b, struct ctl_new_segment *seg)
 {
 	uint64_t bytes;
 	int fd = shm_announce(s->shm, b, &bytes);
 
 	if (fd < 0)
-		return;
-	seg->segment_bytes = bytes;
-	seg->segment = b->segment;
-	req_send_fd(r, fd, false);
+		return false;
+	send_segment(r, b, fd, bytes, seg);
 	/* Too late to refuse it. How many there can be follows from session_max_rings. */
 	quota_charge(s, QUOTA_fd, 1);
 	saved_new(s->control, &s->saved, SAVED_SEGMENT, (void *)(uintptr_t)b->segment);
+	return true;
+}
+
+void
+obj_announce_again(struct session *s, struct request *r, const struct shm_block *b, struct ctl_new_segment *seg)
+{
+	uint64_t bytes;
+	int fd = shm_announce_again(s->shm, b, &bytes);
+
+	send_segment(r, b, fd, bytes, seg);
 }

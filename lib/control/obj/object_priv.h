@@ -69,8 +69,10 @@ block_save(const struct shm_block *b)
 int obj_ring_take(struct session *s, const struct block_record *from, struct shm_block *b, struct request *r);
 /** Free it. */
 void obj_ring_free(struct session *s, const struct shm_block *b);
-/** Send the client the segment of @p b, unless it knows it already. */
-void obj_announce(struct session *s, struct request *r, const struct shm_block *b, struct ctl_new_segment *seg);
+/** Send the client the segment of @p b, unless it knows it already. @return whether it is sent. */
+bool obj_announce(struct session *s, struct request *r, const struct shm_block *b, struct ctl_new_segment *seg);
+/** Send it although the daemon before has, or was about to. */
+void obj_announce_again(struct session *s, struct request *r, const struct shm_block *b, struct ctl_new_segment *seg);
 /** @return the description of a part of a block for the client. */
 static inline struct ctl_area
 area_of(const struct shm_block *b, uint64_t offset, uint64_t bytes)

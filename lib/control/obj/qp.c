@@ -131,19 +131,23 @@ obj_qp_touch(struct obj_qp *qp)
 		saved_touch(c, qp->target->saved);
 }
 
-/** @return true: the daemon before has executed the request, and crashed before it could answer. */
+/**
+ * @param valid  Whether it could be executed now.
+ * @return true: the daemon before has executed the request, and crashed before it could answer.
+ */
 static bool
-is_done(const struct obj_qp *qp, const struct ctl_qp_modify_req *q)
+is_done(const struct obj_qp *qp, const struct ctl_qp_modify_req *q, bool valid)
 {
-	return qp->done && (q->mask & UROCE_QP_STATE) && q->attr.qp_state == (uint32_t)qp_state(qp->qp);
+	/* Whose request it was isn't known of an XRC target. What could be another one is executed. */
+	return qp->done && (q->mask & UROCE_QP_STATE) && q->attr.qp_state == (uint32_t)qp_state(qp->qp) && !(valid && qp->target != NULL);
 }
 
 static int
-modify(struct session *s, struct request *r, struct obj_qp *qp, const struct tp_path *path, const struct tp_path *alt)
+modify(struct session *s, struct request *r, struct obj_qp *qp, const struct tp_path *path, const struct tp_path *alt, bool done)
 {
 	const struct ctl_qp_modify_req *q = &r->req->qp_modify;
 	struct qp_args a = { .qp = qp->qp, .attr = &q->attr, .mask = q->mask, .path = path, .alt = alt };
-	int rc = is_done(qp, q) ? 0 : engine_call(s->control->s.engines[qp->engine], modify_on_engine, &a);
+	int rc = done ? 0 : engine_call(s->control->s.engines[qp->engine], modify_on_engine, &a);
 
 	qp->done = false;
 	if (rc != 0)
@@ -249,8 +253,11 @@ check_and_modify(struct session *s, struct request *r, struct obj_qp *qp)
 	const struct ctl_qp_modify_req *q = &r->req->qp_modify;
 	struct tp_path path, alt;
 	const char *why = "";
-	int rc = is_done(qp, q) ? 0 : qp_modify_check(qp->type, qp_state(qp->qp), &q->attr, q->mask, s->port->active_mtu, &why);
+	int rc = qp_modify_check(qp->type, qp_state(qp->qp), &q->attr, q->mask, s->port->active_mtu, &why);
+	bool done = is_done(qp, q, rc == 0);
 
+	if (done)
+		rc = 0;
 	if (rc != 0 && mtu_is_too_large(s, r, qp))
 		return EINVAL;
 	if (rc != 0)
@@ -273,7 +280,7 @@ check_and_modify(struct session *s, struct request *r, struct obj_qp *qp)
 		rc = check_peers(s, r, qp);
 	if (rc != 0)
 		return rc;
-	return modify(s, r, qp, q->mask & UROCE_QP_AV ? &path : NULL, q->mask & UROCE_QP_ALT_PATH ? &alt : NULL);
+	return modify(s, r, qp, q->mask & UROCE_QP_AV ? &path : NULL, q->mask & UROCE_QP_ALT_PATH ? &alt : NULL, done);
 }
 
 int

@@ -381,7 +381,7 @@ make_again(struct session *s, const struct obj_qp_record *from, struct obj_qp *q
 	a.room = room;
 	a.why = "its record is missing";
 	rc = EINVAL;
-	if (saved != NULL && crashed && after_crash_qp(s->control, qp, saved, room, &a.params, &now, &lost)) {
+	if (saved != NULL && crashed && after_crash_qp(s->control, qp, saved, room, &a.params, &now, &qp->done, &lost)) {
 		a.from = &now.qp.fixed;
 		a.room = sizeof(now);
 	}
@@ -392,7 +392,7 @@ make_again(struct session *s, const struct obj_qp_record *from, struct obj_qp *q
 	if (rc == EINVAL && a.from == &now.qp.fixed && !lost) {
 		/* Most likely it isn't what the program has in its SQ. */
 		lost = true;
-		if (after_crash_qp(s->control, qp, saved, room, &a.params, &now, &lost))
+		if (after_crash_qp(s->control, qp, saved, room, &a.params, &now, &qp->done, &lost))
 			rc = engine_call(s->control->s.engines[qp->engine], make_on_engine, &a);
 	}
 	if (rc != 0) {

@@ -268,7 +268,7 @@ restore_target(struct control *c, const struct xrc_target_record *from, struct x
 	const struct xrcd *x = LIST_FIRST(&t->openings)->xrcd->xrcd;
 	struct restore_args a = { .why = "its record is missing" };
 	union after_crash_record now;
-	bool lost = false;
+	bool lost = false, done = false;
 	struct obj_qp *o;
 	uint16_t gids;
 
@@ -276,7 +276,7 @@ restore_target(struct control *c, const struct xrc_target_record *from, struct x
 		return "its P_Key index is none, or it is there twice";
 	a.params = xrc_target_params(t, x);
 	a.from = stream_kind(in) == RECORD_QP ? stream_foreign(in, &a.room) : NULL;
-	if (a.from != NULL && c->s.crashed_ns != 0 && after_crash_qp(c, NULL, a.from, a.room, &a.params, &now, &lost)) {
+	if (a.from != NULL && c->s.crashed_ns != 0 && after_crash_qp(c, NULL, a.from, a.room, &a.params, &now, &done, &lost)) {
 		a.from = &now.qp.fixed;
 		a.room = sizeof(now);
 	}
@@ -292,6 +292,8 @@ restore_target(struct control *c, const struct xrc_target_record *from, struct x
 		o->qp = t->qp;
 		gids = (uint16_t)own_address_resumed_qp(o->session, t->qp);
 		o->gids = o->gids != 0 ? gids : 0;
+		/* Whoever of them it was. */
+		o->done = done;
 		if (lost)
 			after_crash_tell(o->session, qp_type_name(UROCE_QPT_XRC_RECV), o->qpn, o->cookie);
 	}

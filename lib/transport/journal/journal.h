@@ -87,7 +87,7 @@ int journals_qp(const struct journals *j, uint32_t qpn, struct mr_table *mrs, ui
  * @param moderation  completions << 16 | microseconds, as cq_moderate() was told.
  * @return 0; EINVAL: there can't be such a CQ in these journals; ENOMEM.
  */
-int journals_cq(struct journals *j, uint32_t number, const struct cq_params *p, const struct ring *old, uint32_t moderation, struct cq_record *to);
+int journals_cq(struct journals *j, uint32_t number, const struct cq_params *p, const struct cq_params *old, uint32_t moderation, struct cq_record *to);
 
 /**
  * Get the record of an SRQ, for srq_restore(), which shows the program which slots are free.

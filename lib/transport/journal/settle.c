@@ -12,7 +12,7 @@ struct settling {
 	const struct journals *js;
 	uint32_t number;
 	const struct cq_params *p;
-	const struct ring *old;      /* or NULL */
+	const struct cq_params *old; /* its ring before a resize, or NULL */
 	uint32_t cons, size;
 	uint64_t *listed[2];         /* bitmaps, by counter: listed for the ring, and for the one before */
 	bool overrun;
@@ -31,7 +31,7 @@ mark_listed(struct settling *s, const struct journal_item *it, uint32_t at)
 		return;
 	if (it->order == s->p->ring.order)
 		s->listed[0][at / 64] |= UINT64_C(1) << at % 64;
-	else if (s->old != NULL && it->order == s->old->order)
+	else if (s->old != NULL && it->order == s->old->ring.order)
 		s->listed[1][at / 64] |= UINT64_C(1) << at % 64;
 }
 
@@ -69,9 +69,17 @@ slot_of(const struct settling *s, uint32_t i)
 {
 	if (counts(&s->p->ring, s->cons + i, bit(s->listed[0], i)))
 		return ring_slot(&s->p->ring, s->cons + i);
-	if (s->old != NULL && i < UINT32_C(1) << s->old->order && counts(s->old, s->cons + i, bit(s->listed[1], i)))
-		return ring_slot(s->old, s->cons + i);
+	if (s->old != NULL && i < UINT32_C(1) << s->old->ring.order && counts(&s->old->ring, s->cons + i, bit(s->listed[1], i)))
+		return ring_slot(&s->old->ring, s->cons + i);
 	return NULL;
+}
+
+static bool
+is_in(const struct ring *ring, const struct ring_cqe *e)
+{
+	const struct ring_cqe *base = (const void *)ring->base;
+
+	return e >= base && e < base + (UINT32_C(1) << ring->order);
 }
 
 static void
@@ -89,12 +97,13 @@ struct moving {
 	uint64_t stamp;
 };
 
+/* @return the time stamp of a slot of one of the rings; NULL: the CQ has none. */
 static uint64_t *
 stamp_of(const struct settling *s, const struct ring_cqe *e)
 {
-	const struct ring_cqe *base = (const void *)s->p->ring.base;
+	const struct cq_params *of = is_in(&s->p->ring, e) ? s->p : s->old;
 
-	return s->p->stamps != NULL && e >= base && e < base + s->size ? &s->p->stamps[e - base] : NULL;
+	return of->stamps != NULL ? &of->stamps[e - (const struct ring_cqe *)(const void *)of->ring.base] : NULL;
 }
 
 /*
@@ -136,14 +145,13 @@ move_up(const struct settling *s, uint32_t n, struct moving *buf)
 static uint32_t
 show_all(const struct settling *s)
 {
-	const uint8_t *base = s->p->ring.base;
 	struct moving *buf;
 	uint32_t n = 0, last = 0;
 
 	for (; n < s->size; n++) {
 		struct ring_cqe *e = slot_of(s, n);
 
-		if (e == NULL || (uint8_t *)e < base || (uint8_t *)e >= base + ((size_t)s->size << s->p->ring.shift))
+		if (e == NULL || !is_in(&s->p->ring, e))
 			break;
 		set_phase(e, ring_phase(s->cons + n, s->p->ring.order));
 	}
@@ -206,13 +214,13 @@ number_ok(const struct journals *js, uint32_t number)
 }
 
 int
-journals_cq(struct journals *js, uint32_t number, const struct cq_params *p, const struct ring *old, uint32_t moderation, struct cq_record *to)
+journals_cq(struct journals *js, uint32_t number, const struct cq_params *p, const struct cq_params *old, uint32_t moderation, struct cq_record *to)
 {
 	struct settling s = { .js = js, .number = number, .p = p, .old = old, .size = UINT32_C(1) << p->ring.order };
 	size_t words = (s.size + 63) / 64;
 	uint32_t n;
 
-	if (!number_ok(js, number) || (old != NULL && old->order >= p->ring.order))
+	if (!number_ok(js, number) || (old != NULL && old->ring.order >= p->ring.order))
 		return EINVAL;
 	/* The program may poll meanwhile; it has seen what is before this. */
 	s.cons = atomic_load_explicit(&p->shared->cons, memory_order_acquire);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A daemon is killed, and another one goes on with what its checkpoint has. Both are in this process: the first one stops where it is, without
- * writing anything down.
- */
+/* A daemon is killed between two requests, and another one goes on with what its checkpoint has. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -23,96 +20,12 @@
 #include "control/core/checkpoint_priv.h"
 #include "control/core/control_priv.h"
 #include "control/core/session_priv.h"
+#include "killed.h"
 #include "pair.h"
 #include "program.h"
 #include "second.h"
 
-enum { NUMBERS = 4096, RECVS = 3 };
-
-/* ---- Who keeps descriptors: as uroce-keeper does ---- */
-static struct {
-	int fds[NUMBERS];
-	uint32_t last;
-	int memfd;
-	_Atomic bool complete;
-} kept;
-
-static int
-begin(void *arg, int fd)
-{
-	kept.memfd = fd;
-	return 0;
-}
-
-static int
-keep(void *arg, int fd, uint32_t *number)
-{
-	do
-		*number = ++kept.last % NUMBERS;
-	while (kept.fds[*number] != 0);
-	kept.fds[*number] = fcntl(fd, F_DUPFD_CLOEXEC, 1);
-	return 0;
-}
-
-static void
-forget(void *arg, uint32_t number)
-{
-	assert_true(kept.fds[number] > 0);
-	close(kept.fds[number]);
-	kept.fds[number] = 0;
-}
-
-static void
-complete(void *arg)
-{
-	kept.complete = true;
-}
-
-static const struct checkpoint_host host = { .begin = begin, .keep = keep, .forget = forget, .complete = complete };
-
-/* ---- A crash ---- */
-static bool killed;
-
-static void
-kill_it(void)
-{
-	if (!killed)
-		daemon_kill();
-	killed = true;
-}
-
-static void
-crash(struct second_stream *s)
-{
-	const struct record_head tail = { 0 };
-	struct checkpoint_found found;
-
-	kill_it();
-	assert_true(kept.complete);
-	second_crashed_ns = control_now_ns();
-	*s = (struct second_stream){ 0 };
-	assert_int_equal(checkpoint_read(kept.memfd, &s->o, &found, NULL, NULL), 0);
-	stream_put(&s->o, RECORD_END, &tail, sizeof(tail), NULL, 0);
-	s->bytes = aligned_alloc(64, RTE_ALIGN_CEIL(s->o.n, (size_t)64));
-	memcpy(s->bytes, s->o.bytes, s->o.n);
-	s->in = (struct stream_in){ .bytes = s->bytes, .n = s->o.n, .fds = calloc(NUMBERS, sizeof(int)), .nb_fds = NUMBERS };
-	for (uint32_t i = 0; i < NUMBERS; i++)
-		s->in.fds[i] = kept.fds[i] > 0 ? fcntl(kept.fds[i], F_DUPFD_CLOEXEC, 1) : -1;
-}
-
-static void
-crash_and_go_on(struct second_stream *s)
-{
-	crash(s);
-	second_start(s);
-}
-
-static void
-end(struct second_stream *s)
-{
-	second_end(s);
-	killed = false;
-}
+enum { RECVS = 3 };
 
 /* ---- Tests ---- */
 static void
@@ -123,13 +36,13 @@ everything_survives(void **state)
 
 	program_begin(&m);
 	memset(m.memory, 0x5a, PROGRAM_MR_BYTES);
-	crash_and_go_on(&records);
+	killed_go_on(&records);
 	assert_int_equal(second->control->taken_over.crashes, 1);
 	assert_int_equal(second->control->taken_over.sessions, 1);
 	assert_int_equal(second->control->taken_over.qps_lost, 0);
 	program_check(&m);
 	program_end(&m);
-	end(&records);
+	killed_end(&records);
 }
 
 /** Nothing of what has gone comes back, and nothing of it is kept. */
@@ -142,37 +55,27 @@ what_was_destroyed_is_gone(void **state)
 	struct program m;
 
 	assert_true(daemon_wait_empty());
-	for (uint32_t i = 0; i < NUMBERS; i++)
+	for (uint32_t i = 0; i < KILLED_NUMBERS; i++)
 		before += kept.fds[i] > 0;
 	program_begin(&m);
 	program_end(&m);
 	assert_true(daemon_wait_empty());
-	kill_it();
-	for (uint32_t i = 0; i < NUMBERS; i++)
+	killed_now();
+	for (uint32_t i = 0; i < KILLED_NUMBERS; i++)
 		after += kept.fds[i] > 0;
 	assert_int_equal(checkpoint_read(kept.memfd, &o, &found, NULL, NULL), 0);
 	/* The stack. */
 	assert_int_equal(found.slots, 1);
 	assert_int_equal(after, before);
 	stream_free(&o);
-	daemon_go_on();
-	killed = false;
-}
-
-static struct ctl_req
-numbered(uint32_t op, uint64_t number)
-{
-	struct ctl_req q = peer_req(op);
-
-	q.number = number;
-	return q;
+	killed_not();
 }
 
 /** The daemon has executed a request, and was killed before it took it out of the socket. */
 static void
 a_request_that_counts_is_answered_again(void **state)
 {
-	struct ctl_req q = numbered(CTL_PD_ALLOC, 7);
+	struct ctl_req q = killed_numbered(CTL_PD_ALLOC, 7);
 	struct second_stream records;
 	struct ctl_rsp r, again;
 	struct peer p;
@@ -180,28 +83,28 @@ a_request_that_counts_is_answered_again(void **state)
 	peer_open(&p);
 	peer_must(p.sock, &q, &r, NULL);
 	assert_int_equal(r.number, 7);
-	kill_it();
+	killed_now();
 	assert_int_equal(peer_send(p.sock, &q, sizeof(q), NULL, 0), 0);
-	crash_and_go_on(&records);
+	killed_go_on(&records);
 	assert_true(peer_recv(p.sock, &again, NULL, 0));
 	assert_memory_equal(&again, &r, sizeof(r));
 	assert_int_equal(second->control->count[OBJ_PD], 1);
 	/* The next one is another one, also if it is the same. */
-	q = numbered(CTL_PD_ALLOC, 8);
+	q = killed_numbered(CTL_PD_ALLOC, 8);
 	peer_must(p.sock, &q, &again, NULL);
 	assert_int_not_equal(again.handle.handle, r.handle.handle);
 	assert_int_equal(again.number, 8);
 	assert_int_equal(peer_handle(p.sock, CTL_PD_FREE, again.handle.handle), 0);
 	assert_int_equal(peer_handle(p.sock, CTL_PD_FREE, r.handle.handle), 0);
 	peer_close(&p);
-	end(&records);
+	killed_end(&records);
 }
 
 /** The same with descriptors, which the program gets again. */
 static void
 an_answer_is_repeated_with_its_descriptors(void **state)
 {
-	struct ctl_req q = numbered(CTL_CHANNEL_CREATE, 9);
+	struct ctl_req q = killed_numbered(CTL_CHANNEL_CREATE, 9);
 	struct second_stream records;
 	struct stat first, second_time;
 	int fds[2], more[2];
@@ -210,9 +113,9 @@ an_answer_is_repeated_with_its_descriptors(void **state)
 
 	peer_open(&p);
 	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, fds, 2), 0);
-	kill_it();
+	killed_now();
 	assert_int_equal(peer_send(p.sock, &q, sizeof(q), NULL, 0), 0);
-	crash_and_go_on(&records);
+	killed_go_on(&records);
 	assert_true(peer_recv(p.sock, &r, more, 2));
 	assert_int_equal(r.status, 0);
 	assert_int_equal(r.nb_fds, 2);
@@ -225,27 +128,27 @@ an_answer_is_repeated_with_its_descriptors(void **state)
 	}
 	assert_int_equal(peer_handle(p.sock, CTL_CHANNEL_DESTROY, r.handle.handle), 0);
 	peer_close(&p);
-	end(&records);
+	killed_end(&records);
 }
 
 static void
 a_request_that_does_not_count_is_executed(void **state)
 {
-	struct ctl_req q = numbered(CTL_PD_ALLOC, 3);
+	struct ctl_req q = killed_numbered(CTL_PD_ALLOC, 3);
 	struct second_stream records;
 	struct ctl_rsp r;
 	struct peer p;
 
 	peer_open(&p);
-	kill_it();
+	killed_now();
 	assert_int_equal(peer_send(p.sock, &q, sizeof(q), NULL, 0), 0);
-	crash_and_go_on(&records);
+	killed_go_on(&records);
 	assert_true(peer_recv(p.sock, &r, NULL, 0));
 	assert_int_equal(r.status, 0);
 	assert_int_equal(r.number, 3);
 	assert_int_equal(second->control->count[OBJ_PD], 1);
 	peer_close(&p);
-	end(&records);
+	killed_end(&records);
 }
 
 /** Segments of an MR come in several messages; the daemon is killed in between. */
@@ -255,7 +158,7 @@ a_registration_goes_on(void **state)
 	struct {
 		struct ctl_req q;
 		struct ctl_seg segs[2];
-	} m = { .q = numbered(CTL_MR_SEGS, 5) };
+	} m = { .q = killed_numbered(CTL_MR_SEGS, 5) };
 	uint8_t *memory = aligned_alloc(4096, 4 * 4096);
 	uint64_t va = (uintptr_t)memory;
 	struct second_stream records;
@@ -271,8 +174,8 @@ a_registration_goes_on(void **state)
 	assert_int_equal(peer_send(p.sock, &m, sizeof(m), NULL, 0), 0);
 	assert_true(peer_recv(p.sock, &r, NULL, 0));
 	assert_int_equal(r.status, 0);
-	crash_and_go_on(&records);
-	m.q = numbered(CTL_MR_REG, 6);
+	killed_go_on(&records);
+	m.q = killed_numbered(CTL_MR_REG, 6);
 	m.q.mr_reg = (struct ctl_mr_reg_req){ .pd = pd, .addr = va, .length = 4 * 4096, .iova = va, .nb_segs = 4, .nb_in_msg = 2 };
 	for (int i = 0; i < 2; i++)
 		m.segs[i].va += 2 * 4096;
@@ -280,7 +183,7 @@ a_registration_goes_on(void **state)
 	assert_true(peer_recv(p.sock, &r, NULL, 0));
 	assert_int_equal(r.status, 0);
 	peer_close(&p);
-	end(&records);
+	killed_end(&records);
 	free(memory);
 }
 
@@ -319,15 +222,15 @@ damage_ends_one_session(void **state)
 	peer_open(&b);
 	id = TAILQ_FIRST(&daemon_control()->sessions)->id;
 	program_begin(&a);
-	kill_it();
+	killed_now();
 	damage(id);
-	crash_and_go_on(&records);
+	killed_go_on(&records);
 	assert_int_equal(second->control->taken_over.sessions, 1);
 	program_check(&a);
 	assert_int_equal(second->control->nb_sessions, 1);
 	program_end(&a);
 	peer_close(&b);
-	end(&records);
+	killed_end(&records);
 }
 
 /** What was posted and not executed is executed by the next daemon, and nothing twice. */
@@ -346,10 +249,10 @@ connected_qps_go_on(void **state)
 		assert_true(pair_poll(&t, &cqe));
 		assert_int_equal(cqe.status, UROCE_WC_SUCCESS);
 	}
-	kill_it();
+	killed_now();
 	memset(t.mem, 0x77, 64);
 	pair_post(&t, 0, UROCE_WR_SEND, t.mem, 64, NULL);
-	crash_and_go_on(&records);
+	killed_go_on(&records);
 	assert_int_equal(second->control->taken_over.qps_lost, 0);
 	for (int i = 0; i < 2; i++) {
 		assert_true(pair_poll(&t, &cqe));
@@ -364,22 +267,7 @@ connected_qps_go_on(void **state)
 	}
 	assert_int_equal(t.mem[PAIR_BYTES + 63], 0x78);
 	peer_close(&t.p);
-	end(&records);
-}
-
-/** The journals of all engines are damaged. */
-static void
-lose_journals(void)
-{
-	const struct control *c = daemon_control();
-
-	for (unsigned int i = 0; i < c->s.nb_engines; i++) {
-		void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, c->s.journals[i], 0);
-
-		assert_true(p != MAP_FAILED);
-		memset(p, 0, 64);
-		munmap(p, 4096);
-	}
+	killed_end(&records);
 }
 
 /** Without a journal a QP that may have had traffic is in ERR. Its program is told, and what it has posted is flushed once. */
@@ -400,9 +288,9 @@ a_qp_without_journal_fails(void **state)
 		assert_true(pair_poll(&t, &cqe));
 		assert_int_equal(cqe.status, UROCE_WC_SUCCESS);
 	}
-	kill_it();
-	lose_journals();
-	crash_and_go_on(&records);
+	killed_now();
+	killed_lose_journals();
+	killed_go_on(&records);
 	assert_int_equal(second->control->taken_over.qps_lost, 2);
 	for (int i = 0; i < RECVS - 1; i++) {
 		assert_true(pair_poll(&t, &cqe));
@@ -421,7 +309,7 @@ a_qp_without_journal_fails(void **state)
 	}
 	assert_true(told[0] && told[1]);
 	peer_close(&t.p);
-	end(&records);
+	killed_end(&records);
 }
 
 /** WQEs in flight are fetched from the SQ again. A program that has made one longer loses that QP, and nothing else. */
@@ -443,10 +331,10 @@ a_qp_whose_sq_was_changed_fails(void **state)
 		assert_true(pair_poll(&t, &cqe));
 		assert_int_equal(cqe.status, UROCE_WC_SUCCESS);
 	}
-	kill_it();
+	killed_now();
 	w = ring_slot(&t.end[0].sq, t.end[0].sq.counter - 1);
 	wqe_sges(w, UROCE_WR_SEND)->length = PAIR_BYTES;
-	crash_and_go_on(&records);
+	killed_go_on(&records);
 	assert_int_equal(second->control->taken_over.qps_lost, 1);
 	assert_int_equal(recv(t.p.async_fd, &ev, sizeof(ev), 0), sizeof(ev));
 	assert_int_equal(ev.type, UROCE_EVENT_QP_FATAL);
@@ -459,7 +347,7 @@ a_qp_whose_sq_was_changed_fails(void **state)
 		assert_int_equal(cqe.qpn, t.end[0].qp.qpn);
 	}
 	peer_close(&t.p);
-	end(&records);
+	killed_end(&records);
 }
 
 int
@@ -480,6 +368,6 @@ main(void)
 	};
 
 	daemon_engines = 2;
-	daemon_checkpoint = &host;
+	daemon_checkpoint = &killed_host;
 	return DAEMON_TESTS(tests, 16, 64, NULL);
 }

@@ -320,9 +320,10 @@ a_modified_qp_is_in_the_journal(void **state)
 struct settle_rig {
 	struct ring_cq_shared shared;
 	struct ring_cqe slots[1 << CQ_ORDER], old[1 << (CQ_ORDER - 1)];
+	uint64_t old_stamps[1 << (CQ_ORDER - 1)];
 	uint64_t stamps[1 << CQ_ORDER];
 	struct cq_params p;
-	struct ring small;
+	struct cq_params small;
 	void *memory;
 	struct journal_list *list;
 	uint64_t turn;
@@ -335,7 +336,9 @@ settle_up(struct settle_rig *s, struct rig *r)
 	memset(s, 0, sizeof(*s));
 	s->p = (struct cq_params){ .ring = { .base = (uint8_t *)s->slots, .order = CQ_ORDER, .shift = 5 }, .shared = &s->shared, .stamps = s->stamps,
 				   .channel = 0, .multi = true, .number = 5 };
-	s->small = (struct ring){ .base = (uint8_t *)s->old, .order = CQ_ORDER - 1, .shift = 5 };
+	s->small = s->p;
+	s->small.ring = (struct ring){ .base = (uint8_t *)s->old, .order = CQ_ORDER - 1, .shift = 5 };
+	s->small.stamps = s->old_stamps;
 	s->memory = r->p->h[1].journal;
 	s->list = (void *)((uint8_t *)s->memory + journal_layout(&journal_limits).list);
 	assert_true(journal_untag(((struct journal_head *)s->memory)->turn, &s->turn));
@@ -352,8 +355,7 @@ put(struct settle_rig *s, const struct ring *ring, uint32_t counter, bool shown,
 
 	*e = (struct ring_cqe){ .wr_id = counter };
 	e->ctl = ctl.word;
-	if (ring == &s->p.ring)
-		s->stamps[counter & ((1 << CQ_ORDER) - 1)] = counter;
+	(ring == &s->p.ring ? s->stamps : s->old_stamps)[counter & ((1 << ring->order) - 1)] = counter;
 	if (!listed)
 		return;
 	assert_true(journal_get_number(s->list->nb_items, &n));
@@ -363,7 +365,7 @@ put(struct settle_rig *s, const struct ring *ring, uint32_t counter, bool shown,
 }
 
 static void
-settle(struct settle_rig *s, const struct ring *old, struct cq_record *rec)
+settle(struct settle_rig *s, const struct cq_params *old, struct cq_record *rec)
 {
 	struct journal_memory m = { s->memory, journal_bytes(&journal_limits) };
 	struct journals *js;
@@ -476,8 +478,8 @@ a_resize_is_finished(void **state)
 	journal_rig_up(&r, 0, NULL);
 	settle_up(&s, &r);
 	s.shared.cons = 9;
-	put(&s, &s.small, 9, true, false, false);
-	put(&s, &s.small, 10, false, true, false);
+	put(&s, &s.small.ring, 9, true, false, false);
+	put(&s, &s.small.ring, 10, false, true, false);
 	put(&s, &s.p.ring, 11, false, true, false);
 	put(&s, &s.p.ring, 12, false, false, false);
 	for (uint32_t i = 0; i < 2; i++) {
@@ -487,6 +489,7 @@ a_resize_is_finished(void **state)
 		for (uint32_t n = 9; n < 12; n++) {
 			assert_true(ring_cq_ready(&s.p.ring, n, &ctl));
 			assert_int_equal(((struct ring_cqe *)ring_slot(&s.p.ring, n))->wr_id, n);
+			assert_int_equal(s.stamps[n & ((1 << CQ_ORDER) - 1)], n);
 		}
 		assert_int_equal(rec.prod, 12);
 	}
@@ -531,7 +534,7 @@ impossible_cqs_are_refused(void **state)
 	m = (struct journal_memory){ s.memory, journal_bytes(&journal_limits) };
 	assert_int_equal(journals_open(&m, 1, &js, &why), 0);
 	assert_int_equal(journals_cq(js, PAIR_QUEUES, &s.p, NULL, 0, &rec), EINVAL);
-	assert_int_equal(journals_cq(js, 5, &s.p, &s.p.ring, 0, &rec), EINVAL);
+	assert_int_equal(journals_cq(js, 5, &s.p, &s.p, 0, &rec), EINVAL);
 	journals_close(js);
 	rig_down(&r);
 }
