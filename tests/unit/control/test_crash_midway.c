@@ -2,6 +2,7 @@
 /* A daemon is killed while it executes a request, and another one gets the request once more. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -197,6 +198,59 @@ a_cq_is_resized(void **state)
 	}
 }
 
+/** The daemon that goes on hands over to a third one before it has got the request. @return itself, to be destroyed after the third. */
+static struct uroce *
+hand_over(struct second_stream *to)
+{
+	struct uroce *from = second;
+
+	uroce_control_stop(from);
+	for (unsigned int i = 0; i < daemon_engines; i++)
+		uroce_engine_stop(from, i);
+	daemon_wait_engines();
+	*to = (struct second_stream){ 0 };
+	second_save(from, &to->o, 1, 2);
+	to->bytes = aligned_alloc(64, RTE_ALIGN_CEIL(to->o.n, (size_t)64));
+	to->in = second_reads(&to->o, to->bytes);
+	second_crashed_ns = 0;
+	second_start(to);
+	return from;
+}
+
+static void
+the_next_daemon_is_replaced(void **state)
+{
+	struct ctl_req q = killed_numbered(CTL_CQ_RESIZE, 11);
+	struct second_stream crashed, handed;
+	struct ctl_rsp lost, r;
+	struct uroce *between;
+	struct pair t;
+	int fd = -1;
+
+	pair_open(&t, CTL_SEG_CONVERTED);
+	q.cq_resize = (struct ctl_cq_resize_req){ .handle = t.cq.handle, .cqe = 1 << 16 };
+	send_some(&t);
+	wait_for(&t.cq_ring, 2 * SENDS - 1);
+	kill_in_resize = true;
+	execute(&t.p, &q, &lost);
+	killed_go_on(&crashed);
+	between = hand_over(&handed);
+	peer_must(t.p.sock, &q, &r, &fd);
+	assert_int_equal(r.cq_resize.order, lost.cq_resize.order);
+	assert_int_not_equal(r.cq_resize.seg.segment_bytes, 0);
+	peer_segment(&t.p, &r.cq_resize.seg, fd);
+	adopt(&t, &r);
+	send_some(&t);
+	poll_all(&t, 0, 2 * SENDS);
+	peer_close(&t.p);
+	killed_end(&handed);
+	between->bound = false;
+	uroce_destroy(between);
+	stream_free(&crashed.o);
+	free(crashed.in.fds);
+	free(crashed.bytes);
+}
+
 /* ---- An XRC target is modified ---- */
 static void
 an_xrc_target_is_modified(void **state)
@@ -247,6 +301,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_cq_is_resized),
+		cmocka_unit_test(the_next_daemon_is_replaced),
 		cmocka_unit_test(an_xrc_target_is_modified),
 		/* The last one: the daemon of these tests has no journals afterwards. */
 		cmocka_unit_test(a_cq_is_resized_without_journals),
