@@ -172,7 +172,7 @@ send_probe(struct transport *tp, struct qp *qp)
 	tp->counters.retransmitted_packets += sent;
 	qp->diag.retransmitted += sent;
 	if (qp->req.scoreboard != NULL)
-		scoreboard_probed(qp);
+		scoreboard_probed(tp, qp);
 }
 
 /*

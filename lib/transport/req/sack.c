@@ -60,7 +60,7 @@ note_held(struct transport *tp, struct qp *qp, const struct sack *s, uint32_t ga
 			continue;
 		news = true;
 		timed |= qp->loss.rtt_timing && u.psn == qp->loss.rtt_psn && b->again[u.psn % TP_SACK_SPAN].nth == 0;
-		scoreboard_set_held(b, &u);
+		scoreboard_set_held(tp, qp, &u);
 	}
 	if (timed)
 		rtt_measured(tp, qp);
@@ -205,7 +205,7 @@ ask_again(struct transport *tp, struct qp *qp, const struct sb_request *u, uint3
 		if (retransmit(tp, qp, u->counter, psn, wire_psn_diff(end, psn)) == 0)
 			break;
 		for (; psn != end; psn = wire_psn_add(psn, 1))
-			scoreboard_resent(qp, psn);
+			scoreboard_resent(tp, qp, psn);
 		work++;
 	}
 	return work;
@@ -228,7 +228,7 @@ sack_resend(struct transport *tp, struct qp *qp, uint32_t budget)
 			continue;
 		if (retransmit(tp, qp, u.counter, u.psn, 1) == 0)
 			break;
-		scoreboard_resent(qp, u.psn);
+		scoreboard_resent(tp, qp, u.psn);
 		work++;
 	}
 	if (qp->req.scoreboard != NULL && work != 0)

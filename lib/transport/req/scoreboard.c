@@ -109,31 +109,30 @@ scoreboard_new_losses(struct transport *tp, struct qp *qp, uint32_t before)
 }
 
 static void
-mark_again(struct qp *qp, uint32_t psn)
+mark_again(const struct transport *tp, struct qp *qp, uint32_t psn)
 {
 	struct tp_scoreboard *b = qp->req.scoreboard;
 
-	b->again[psn % TP_SACK_SPAN].psn = qp->req.psn_max;
-	b->again[psn % TP_SACK_SPAN].nth = ++b->nth;
+	b->again[psn % TP_SACK_SPAN] = (struct sb_again){ .psn = qp->req.psn_max, .nth = ++b->nth, .sent_ns = tp->now_ns };
 	reaches(b, psn);
 }
 
 void
-scoreboard_resent(struct qp *qp, uint32_t psn)
+scoreboard_resent(const struct transport *tp, struct qp *qp, uint32_t psn)
 {
-	mark_again(qp, psn);
+	mark_again(tp, qp, psn);
 	not_lost(qp->req.scoreboard, psn);
 }
 
 void
-scoreboard_probed(struct qp *qp)
+scoreboard_probed(const struct transport *tp, struct qp *qp)
 {
 	struct sb_request u = { .counter = qp->req.sq_tail, .next = qp->req.psn_una };
 	uint32_t psn;
 
 	sb_request_step(qp, &u);
 	FOREACH_PSN(psn, u)
-		scoreboard_resent(qp, psn);
+		scoreboard_resent(tp, qp, psn);
 	/* It may have been among the lost ones. */
 	scoreboard_update_cwnd(qp);
 }
@@ -143,7 +142,7 @@ scoreboard_probed(struct qp *qp)
  * as resent and the rest as lost; the requester then goes on with what was never sent.
  */
 static void
-catch_up(struct qp *qp)
+catch_up(const struct transport *tp, struct qp *qp)
 {
 	uint32_t cur = qp->req.psn_cur, psn;
 	struct sb_request u;
@@ -155,7 +154,7 @@ catch_up(struct qp *qp)
 		qp->req.rd_out += u.kind != TP_REQ_DATA;
 		FOREACH_PSN(psn, u) {
 			if (wire_psn_diff(u.psn, cur) < 0)
-				mark_again(qp, psn);
+				mark_again(tp, qp, psn);
 			else
 				scoreboard_set_lost(qp->req.scoreboard, psn);
 		}
@@ -181,7 +180,7 @@ scoreboard_get(struct transport *tp, struct qp *qp)
 	memset(b, 0, sizeof(*b));
 	b->una = b->acked = b->end = b->seen_psn = qp->req.psn_una;
 	qp->req.scoreboard = b;
-	catch_up(qp);
+	catch_up(tp, qp);
 	/* What it takes for lost isn't in flight, but has a timer, even if it can't be sent again at once. */
 	scoreboard_update_cwnd(qp);
 	loss_arm(tp, qp);
@@ -190,11 +189,18 @@ scoreboard_get(struct transport *tp, struct qp *qp)
 
 /* The packet of psn has arrived. */
 static void
-arrived(struct tp_scoreboard *b, uint32_t psn)
+arrived(const struct transport *tp, const struct qp *qp, uint32_t psn)
 {
-	uint32_t nth = b->again[psn % TP_SACK_SPAN].nth, at = nth == 0 ? psn : b->again[psn % TP_SACK_SPAN].psn;
+	struct tp_scoreboard *b = qp->req.scoreboard;
+	const struct sb_again *a = &b->again[psn % TP_SACK_SPAN];
+	uint32_t nth = a->nth, at = nth == 0 ? psn : a->psn;
 	int32_t later = wire_psn_diff(at, b->seen_psn);
 
+	/* Sooner than it can be answered: it was late, not lost, and this is the answer to an earlier transmission (RFC 8985, 6.2, step 2). */
+	if (nth != 0 && tp->now_ns - a->sent_ns < qp->loss.rtt_min_ns) {
+		MARK("a packet that was sent again had only been late");
+		return;
+	}
 	nth = nth == 0 ? ONCE : nth;
 	if (later > 0 || (later == 0 && nth > b->seen_nth)) {
 		b->seen_psn = at;
@@ -212,7 +218,7 @@ scoreboard_progress(struct transport *tp, struct qp *qp)
 			sack_clear(b->has, b->una);
 			b->nb_has--;
 		} else {
-			arrived(b, b->una);
+			arrived(tp, qp, b->una);
 		}
 		sack_clear(b->held, b->una);
 		not_lost(b, b->una);
@@ -274,11 +280,12 @@ scoreboard_all_lost(struct transport *tp, struct qp *qp)
 }
 
 void
-scoreboard_set_held(struct tp_scoreboard *b, const struct sb_request *u)
+scoreboard_set_held(const struct transport *tp, struct qp *qp, const struct sb_request *u)
 {
+	struct tp_scoreboard *b = qp->req.scoreboard;
 	uint32_t psn;
 
-	arrived(b, u->psn);
+	arrived(tp, qp, u->psn);
 	if (u->kind == TP_REQ_DATA) {
 		scoreboard_set_has(b, u->psn);
 		return;

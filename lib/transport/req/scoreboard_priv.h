@@ -28,9 +28,10 @@ struct tp_scoreboard {
 	 * not arrived itself, was lost (RFC 8985, 6.2, with this order in place of time).
 	 */
 	uint32_t seen_psn, seen_nth; /**< the latest transmission that has arrived */
-	struct {
+	struct sb_again {
 		uint32_t psn;       /**< psn_max at its last retransmission */
 		uint32_t nth;       /**< its last retransmission was the nth; 0: sent only once */
+		uint64_t sent_ns;   /**< when that was */
 	} again[TP_SACK_SPAN];
 };
 
@@ -59,11 +60,11 @@ void scoreboard_forget(struct transport *tp, struct qp *qp);
 bool scoreboard_set_has(struct tp_scoreboard *b, uint32_t psn);
 void scoreboard_set_lost(struct tp_scoreboard *b, uint32_t psn);
 /** The peer holds the request in its reorder buffer. */
-void scoreboard_set_held(struct tp_scoreboard *b, const struct sb_request *u);
+void scoreboard_set_held(const struct transport *tp, struct qp *qp, const struct sb_request *u);
 /** The packet of @p psn has been resent. */
-void scoreboard_resent(struct qp *qp, uint32_t psn);
+void scoreboard_resent(const struct transport *tp, struct qp *qp, uint32_t psn);
 /** The request that psn_una belongs to has been resent as a tail loss probe. */
-void scoreboard_probed(struct qp *qp);
+void scoreboard_probed(const struct transport *tp, struct qp *qp);
 /** psn_una has moved: bring the scoreboard, which exists, up to date. */
 void scoreboard_progress(struct transport *tp, struct qp *qp);
 

@@ -147,6 +147,15 @@ def hostile(path):
         assert refused == before + 1, refused
 
 
+def becomes(path, uid):
+    """Its sockets are there before it gives up root's rights."""
+    end = time.monotonic() + START_SECONDS
+    with Client(path) as c:
+        while (is_now := c.ask('/uroce/telemetry')['uid']) != uid:
+            assert time.monotonic() < end, f'the daemon runs as {is_now}, not as {uid}'
+            time.sleep(0.01)
+
+
 def of_another_user(path):
     """In a child, as an ordinary user: it may read, not write; and has its number of connections."""
     pid = os.fork()
@@ -199,6 +208,7 @@ def main():
             if os.geteuid() == 0:
                 # DPDK's socket is root's: the connection to it was made before the daemon became somebody else.
                 child = start(uroced, folder, 'daemon.user=nobody')
+                becomes(path, NOBODY)
                 answers_of(path, NOBODY)
                 stop(child, path)
             child = start(uroced, folder, eal=('--no-telemetry',))

@@ -84,6 +84,32 @@ what_was_sent_before_a_retransmission_says_nothing_of_it(void **state)
 	rig_down(&r);
 }
 
+/* What was late is taken for lost, sent again, and then reported: too early for that to be about what was sent again. */
+static void
+what_was_late_says_nothing_of_other_retransmissions(void **state)
+{
+	const uint32_t round_trip_ns = 100 * PAIR_US;
+	struct loss l;
+	struct rig r;
+	uint32_t psn;
+
+	psn = lose_four_writes(&r, &l);
+	r.a->qp->loss.rtt_min_ns = round_trip_ns;
+	say(&r, wire_psn_add(psn, WIRE_PSN_MASK), 1 << 3);
+	pair_settle(r.p);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(times_sent(&r, wire_psn_add(psn, i)), 2);
+	r.p->now += round_trip_ns / 2;
+	say(&r, wire_psn_add(psn, WIRE_PSN_MASK), 1 << 1 | 1 << 3);
+	pair_settle(r.p);
+	assert_int_equal(times_sent(&r, psn), 2);
+	r.p->now += round_trip_ns;
+	say(&r, wire_psn_add(psn, WIRE_PSN_MASK), 1 << 1 | 1 << 2 | 1 << 3);
+	pair_settle(r.p);
+	assert_int_equal(times_sent(&r, psn), 3);
+	rig_down(&r);
+}
+
 static void
 what_was_lost_and_has_no_memory_any_more_fails_in_its_turn(void **state)
 {
@@ -537,6 +563,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_a_sack_takes_back_is_sent_again),
 		cmocka_unit_test(what_was_sent_before_a_retransmission_says_nothing_of_it),
+		cmocka_unit_test(what_was_late_says_nothing_of_other_retransmissions),
 		cmocka_unit_test(what_was_lost_and_has_no_memory_any_more_fails_in_its_turn),
 		cmocka_unit_test(a_packet_that_is_held_says_nothing_of_the_round_trip_of_another),
 		cmocka_unit_test(what_a_new_scoreboard_takes_for_lost_is_outside_of_the_window_and_has_a_timer),
