@@ -5,7 +5,8 @@
 
 #include "end.h"
 
-enum { MESSAGE_ALIGN = 64 };
+/* Rings of many QPs would meet in the same sets of a cache if they all began with a page. */
+enum { MESSAGE_ALIGN = 64, RING_ALIGN = RING_CACHE_LINE };
 
 const uint8_t op_to_wr[PERF_OPS] = {
 	[PERF_WRITE] = UROCE_WR_RDMA_WRITE,
@@ -31,7 +32,7 @@ ring_make(struct ring *r, uint32_t entries, uint32_t stride)
 	r->order = order_of(entries);
 	r->shift = order_of(stride);
 	r->counter = 0;
-	r->base = arena_alloc((size_t)1 << (r->order + r->shift), 4096);
+	r->base = arena_alloc((size_t)1 << (r->order + r->shift), RING_ALIGN);
 }
 
 bool
@@ -74,7 +75,7 @@ sq_entries(const struct perf_opts *o)
 static uint32_t
 cq_entries(const struct perf_opts *o)
 {
-	return o->qps * (sq_entries(o) + end_rq_depth(o));
+	return o->active * (sq_entries(o) + end_rq_depth(o));
 }
 
 size_t
@@ -84,7 +85,7 @@ arena_need(const struct perf_opts *o)
 	size_t rq = (size_t)2 * end_rq_depth(o) * ring_rq_stride(1);
 	size_t cq = (size_t)2 * cq_entries(o) * sizeof(struct ring_cqe);
 	size_t mem = (size_t)o->qps * messages_per_qp(o) * message_stride(o);
-	size_t end = o->qps * (sq + rq + sizeof(struct perf_qp) + 4 * 4096) + cq + mem;
+	size_t end = o->qps * (sq + rq + sizeof(struct ring_qp_shared) + sizeof(struct perf_qp) + 3 * RING_ALIGN) + cq + mem;
 
 	end += sizeof(struct ring_db) + (size_t)o->iterations * sizeof(uint32_t) + (1 << 20);
 	return 2 * o->engines * end;
@@ -130,6 +131,7 @@ end_init(struct perf_end *e, const struct perf_opts *o, bool initiator, uint64_t
 	e->stride = message_stride(o);
 	e->slots = messages_per_qp(o);
 	e->nb_qps = o->qps;
+	e->active_step = o->qps / o->active;
 	e->qps = arena_alloc(sizeof(e->qps[0]) * e->nb_qps, 64);
 	e->mem_bytes = (uint64_t)e->nb_qps * e->slots * e->stride;
 	e->mem = arena_alloc(e->mem_bytes, 4096);
@@ -172,12 +174,12 @@ end_verify(const struct perf_end *e, uint64_t ops)
 		return true;
 	if (e->o->op == PERF_FETCH_ADD)
 		return verify_sum(e, ops);
-	for (uint32_t i = 0; i < e->nb_qps; i++)
+	for (uint32_t i = 0; i < e->o->active; i++)
 		for (uint32_t slot = 0; slot < e->slots; slot++) {
-			uint64_t off = ((uint64_t)i * e->slots + slot) * e->stride;
+			uint64_t off = ((uint64_t)i * e->active_step * e->slots + slot) * e->stride;
 
 			/* With several QPs it isn't known how far each came after the first round. */
-			if (e->nb_qps == 1 ? slot >= ops : ops < (uint64_t)2 * e->nb_qps * e->slots)
+			if (e->o->active == 1 ? slot >= ops : ops < (uint64_t)2 * e->o->active * e->slots)
 				break;
 			if (!is_pattern(e, off, e->o->size))
 				return false;

@@ -54,6 +54,7 @@ struct perf_end {
 	struct ring cq;
 	struct ring_cq_shared *cq_shared;
 	uint32_t nb_qps;
+	uint32_t active_step; /**< the QPs 0, active_step, 2 * active_step ... send, o->active in all */
 	struct perf_qp *qps;
 	uint8_t *mem;
 	uint64_t mem_bytes;
@@ -84,6 +85,13 @@ bool end_verify(const struct perf_end *e, uint64_t ops);
 /** @return true if @p op moves data to the initiator. */
 bool op_is_inbound(enum perf_op op);
 extern const uint8_t op_to_wr[PERF_OPS]; /**< enum uroce_wr_op */
+
+/** @return the n-th of the QPs that send. */
+static inline struct perf_qp *
+end_active(const struct perf_end *e, uint32_t n)
+{
+	return &e->qps[n * e->active_step];
+}
 
 /** Ring the doorbell of an engine in another process. */
 void end_doorbell_shm(struct perf_end *e, struct perf_qp *q);

@@ -53,8 +53,7 @@ tables_create(struct perf_host *h, unsigned int number)
 	if (h->sh.pool == NULL)
 		return complain("no memory for packet buffers (give EAL more: -m 512, or hugepages)", rte_errno);
 	h->sh.mrs = mr_table_create(PERF_MAX_ENGINES * PERF_ENDS_PER_ENGINE, h->sh.qsbr, 0);
-	h->sh.qps = qp_table_create(PERF_MAX_QPS * h->nb_engines * PERF_ENDS_PER_ENGINE > UROCE_MAX_QP ? UROCE_MAX_QP
-				 : PERF_MAX_QPS * h->nb_engines * PERF_ENDS_PER_ENGINE, h->sh.qsbr, 0);
+	h->sh.qps = qp_table_create(h->o->qps * h->nb_engines * (h->o->role == PERF_SHM ? PERF_ENDS_PER_ENGINE : 1), h->sh.qsbr, 0);
 	if (h->sh.mrs == NULL || h->sh.qps == NULL)
 		return complain("tables of MRs and QPs", errno);
 	return true;

@@ -13,7 +13,7 @@
 #include "net/net.h"
 #include "transport/transport.h"
 
-enum { PERF_PD = 1, PERF_ENDS_PER_ENGINE = 2 };
+enum { PERF_PD = 1 };
 
 struct perf_host {
 	const struct perf_opts *o;

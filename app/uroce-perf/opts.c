@@ -34,6 +34,7 @@ static const char usage_text[] =
 	"  --size BYTES               of a message (8)\n"
 	"  --depth N                  WQEs in flight per QP (128)\n"
 	"  --qps N                    QPs per lcore (1)\n"
+	"  --active N                 of these, how many send (all); the others are connected and rest\n"
 	"  --signal N                 every N-th WQE is signalled (a quarter of the depth, at most 32)\n"
 	"  --inline BYTES             post messages up to this size inline (0)\n"
 	"  --mtu BYTES                path MTU, 256 to 4096 (4096)\n"
@@ -72,7 +73,8 @@ static const struct perf_option {
 	OPTION("test", CHOICE, test, .words = test_names),
 	NUMBER("size", NUMBER32, size, 0, 1u << 30),
 	NUMBER("depth", NUMBER32, depth, 1, PERF_MAX_DEPTH),
-	NUMBER("qps", NUMBER32, qps, 1, PERF_MAX_QPS),
+	NUMBER("qps", NUMBER32, qps, 1, UROCE_MAX_QP),
+	NUMBER("active", NUMBER32, active, 1, UROCE_MAX_QP),
 	NUMBER("signal", NUMBER32, signal, 1, PERF_MAX_DEPTH),
 	NUMBER("inline", NUMBER32, inline_bytes, 0, UROCE_MAX_INLINE),
 	NUMBER("mtu", NUMBER32, mtu, 256, 4096),
@@ -210,10 +212,31 @@ wrong(const char *what)
 	return false;
 }
 
+/** Check how many QPs there are, and set the default of --active. */
+static bool
+check_qps(struct perf_opts *o)
+{
+	uint32_t most = UROCE_MAX_QP / (o->role == PERF_SHM ? PERF_ENDS_PER_ENGINE : o->engines);
+
+	if (o->qps > most) {
+		fprintf(stderr, "uroce-perf: --qps: at most %u here: a host has %u (UROCE_MAX_QP)\n", most, UROCE_MAX_QP);
+		return false;
+	}
+	if (o->active == 0)
+		o->active = o->qps;
+	if (o->active > o->qps)
+		return wrong("--active: must be at most --qps");
+	if (o->test == PERF_LATENCY && o->active != o->qps)
+		return wrong("--active: latency tests use one QP");
+	return true;
+}
+
 /** Check options that depend on each other, and set the default of --signal. */
 static bool
 check(struct perf_opts *o)
 {
+	if (!check_qps(o))
+		return false;
 	if (o->op >= PERF_FETCH_ADD && o->size != 8)
 		return wrong("--size: atomics have 8 bytes");
 	if (o->test == PERF_LATENCY && o->size == 0 && o->op == PERF_WRITE)

@@ -26,8 +26,8 @@
 
 enum {
 	PERF_MAX_ENGINES = 64,   /**< lcores per host */
-	PERF_MAX_QPS = 4096,     /**< per lcore */
 	PERF_MAX_DEPTH = 8192,   /**< WQEs in flight per QP */
+	PERF_ENDS_PER_ENGINE = 2, /**< at most: shm has both ends in one host */
 	PERF_TCP_PORT = 18700,
 	PERF_TEXT_BYTES = 64,
 };
@@ -43,6 +43,7 @@ struct perf_opts {
 	uint32_t size;           /**< bytes of a message */
 	uint32_t depth;          /**< WQEs in flight per QP */
 	uint32_t qps;            /**< per lcore */
+	uint32_t active;         /**< of these, how many send, spread evenly over all */
 	uint32_t signal;         /**< one of so many WQEs is signaled */
 	uint32_t inline_bytes;   /**< messages up to this size are posted inline */
 	uint32_t mtu;            /**< bytes */

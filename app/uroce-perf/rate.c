@@ -40,9 +40,9 @@ refill(struct perf_end *e, struct perf_qp *q)
 static void
 begin_drain(struct perf_end *e)
 {
-	for (uint32_t i = 0; i < e->nb_qps; i++) {
-		post_one(e, &e->qps[i], base_flags(e) | UROCE_SEND_SIGNALED);
-		end_ring_sq(e, &e->qps[i]);
+	for (uint32_t i = 0; i < e->o->active; i++) {
+		post_one(e, end_active(e, i), base_flags(e) | UROCE_SEND_SIGNALED);
+		end_ring_sq(e, end_active(e, i));
 	}
 	e->phase = PHASE_DRAIN;
 }
@@ -50,8 +50,8 @@ begin_drain(struct perf_end *e)
 static void
 try_finish(struct perf_end *e)
 {
-	for (uint32_t i = 0; i < e->nb_qps; i++)
-		if (e->qps[i].sq_done != e->qps[i].sq.counter)
+	for (uint32_t i = 0; i < e->o->active; i++)
+		if (end_active(e, i)->sq_done != end_active(e, i)->sq.counter)
 			return;
 	e->phase = PHASE_DONE;
 	e->result->all_ops = e->completed;
@@ -69,8 +69,8 @@ advance(struct perf_end *e, uint64_t tsc)
 {
 	switch (e->phase) {
 	case PHASE_START:
-		for (uint32_t i = 0; i < e->nb_qps; i++)
-			refill(e, &e->qps[i]);
+		for (uint32_t i = 0; i < e->o->active; i++)
+			refill(e, end_active(e, i));
 		e->phase = PHASE_WARM;
 		e->phase_end = e->o->operations != 0 ? tsc : after(e, tsc, e->o->warmup);
 		e->completed_end = e->o->operations != 0 ? e->o->operations : UINT64_MAX;

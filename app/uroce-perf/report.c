@@ -40,15 +40,15 @@ report_rate(const struct perf_opts *o, struct perf_result *const *r, unsigned in
 		engine += r[i]->engine_busy_cycles;
 	}
 	if (o->brief) {
-		printf("role=%s op=%s test=rate size=%u qps=%u depth=%u engines=%u mtu=%u ops_per_s=%.0f GB_per_s=%.3f "
+		printf("role=%s op=%s test=rate size=%u qps=%u active=%u depth=%u engines=%u mtu=%u ops_per_s=%.0f GB_per_s=%.3f "
 		       "ops=%llu cycles_initiator=%.0f cycles_target=%.0f cycles_engine=%.0f pages=%s pollers=%u cores=%u late_turns=%" PRIu64 " assertions=%s\n",
-		       perf_role_name(o->role), perf_op_name(o->op), o->size, o->qps, o->depth, n, o->mtu, rate,
+		       perf_role_name(o->role), perf_op_name(o->op), o->size, o->qps, o->active, o->depth, n, o->mtu, rate,
 		       rate * o->size / 1e9, (unsigned long long)ops, per(busy[0], ops), per(busy[1], ops),
 		       per(engine, ops), arena_pages(), c->pollers, c->cpus, c->late_turns, assertions);
 		return;
 	}
-	printf("%s of %u bytes, %s, %u lcore(s) a side, %u QP(s) each, depth %u, MTU %u\n",
-	       perf_op_name(o->op), o->size, perf_role_name(o->role), n, o->qps, o->depth, o->mtu);
+	printf("%s of %u bytes, %s, %u lcore(s) a side, %u QP(s) each, %u active, depth %u, MTU %u\n",
+	       perf_op_name(o->op), o->size, perf_role_name(o->role), n, o->qps, o->active, o->depth, o->mtu);
 	printf("  %.3f million/s per lcore, %.3f GB/s per lcore; all: %.3f million/s, %.3f GB/s\n", rate / n / 1e6,
 	       rate / n * o->size / 1e9, rate / 1e6, rate * o->size / 1e9);
 	printf("  busy cycles per message:");

@@ -90,6 +90,8 @@ class Runs(unittest.TestCase):
                       ['--op', 'read', '--size', '65536', '--depth', '8', '--memory', '4M'],
                       ['--op', 'send', '--size', '5000', '--qps', '16', '--depth', '8'],
                       ['--op', 'write', '--size', '64', '--inline', '64', '--qps', '4'],
+                      ['--op', 'write', '--qps', '20000', '--active', '7', '--depth', '4'],
+                      ['--op', 'send', '--qps', '3000', '--depth', '2'],
                       ['--op', 'send', '--size', '0'],
                       ['--op', 'write', '--ipv6']):
             with self.subTest(words=words):
@@ -154,6 +156,10 @@ class Runs(unittest.TestCase):
                             (['--role', 'client', '--port', 'x', '--address', '1.2.3.4/24'], r'needs --peer'),
                             (['--role', 'server'], r'need --port'),
                             (['--engines', '8'], r'needs 16 lcores'),
+                            (['--qps', '65537'], r'--qps 65537: must be a number from 1 to 65536'),
+                            (['--qps', '32769', '--role', 'shm'], r'--qps: at most 32768 here: a host has 65536'),
+                            (['--qps', '7', '--active', '8'], r'--active: must be at most --qps'),
+                            (['--qps', '7', '--active', '3', '--test', 'latency'], r'--active: latency tests'),
                             (['--role', 'server', '--port', 'net_nobody', '--address', '198.18.0.1/24'], r'port net_nobody'),
                             (['nonsense'], r'nonsense: no such option')):
             with self.subTest(words=words):
