@@ -28,10 +28,13 @@ def quietly(*command, **options):
 
 
 def configure(folder, compiler, *options):
-    """Make a build folder with warnings as errors and assertions, if it isn't there, and make sure that it is up to date."""
+    """
+    Make a build folder with warnings as errors and assertions, if it isn't there, and make sure that it is up to date. Reports need lines, and a debugger's
+    knowledge of types costs a sixth of the compiler's time.
+    """
     if not (folder / 'build.ninja').exists():
         ccache = 'ccache ' if shutil.which('ccache') else ''
-        quietly('meson', 'setup', folder, ROOT, '-Dassertions=true', '-Dwerror=true', *options,
+        quietly('meson', 'setup', folder, ROOT, '-Dassertions=true', '-Dwerror=true', '-Dc_args=-g1', *options,
                 env=os.environ | {'CC': f'{ccache}{compiler}'})
     quietly('ninja', '-C', folder, 'build.ninja')
 

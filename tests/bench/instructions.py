@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How many instructions an operation takes: unlike cycles, a number that a busy machine does not change.
 
-  tests/bench/instructions.py [--operations N] [--rounds N] [--op OP]... [--journal] [BUILD] [OTHER-BUILD]
+  tests/bench/instructions.py [--operations N] [--rounds N] [--op OP]... [--qps N] [--depth N] [--journal]
+                               [BUILD] [OTHER-BUILD]
 
 uroce-perf moves messages of 8 bytes between two hosts in one loop on one core (--one-core), so the count has both hosts, the memif driver
 between them and the workload. valgrind's callgrind counts what that loop executes. Two runs, of N and of 2 N operations, are subtracted, so
@@ -60,14 +61,17 @@ def main():
     parser.add_argument('--rounds', type=int, default=3, help='how often, the builds in turn; the median counts (%(default)s)')
     parser.add_argument('--journal', action='store_true', help='the second build, or the only one once more, with uroce-perf --journal')
     parser.add_argument('--op', action='append', choices=OPS, help='only this operation (may be given again)')
+    parser.add_argument('--qps', type=int, default=1, metavar='N', help='QPs (%(default)s)')
+    parser.add_argument('--depth', type=int, default=128, metavar='N', help='operations under way on each (%(default)s)')
     options = parser.parse_args()
     if len(options.builds) > 2 or options.rounds < 1 or options.operations < 1000:
         parser.error('one or two build folders, at least one round, at least 1000 operations')
     programs = [os.path.join(build, 'app/uroce-perf/uroce-perf') for build in options.builds or [daemon.build_dir()]]
-    more = [[]] * len(programs)
+    queues = ['--qps', str(options.qps), '--depth', str(options.depth)]
+    more = [queues] * len(programs)
     if options.journal:
         programs = [programs[0], programs[-1]]
-        more = [[], ['--journal']]
+        more = [queues, [*queues, '--journal']]
     print(f'{"instructions, both hosts":26}', *(f'{build:>24}' for build in options.builds or ['']), 'ratio' if len(programs) == 2 else '')
     for op in options.op or OPS:
         seen = [[] for _ in programs]
