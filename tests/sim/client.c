@@ -445,11 +445,12 @@ poll_cq(struct sim_world *w, struct sim_cq *c)
 		if (c->events > 0) {
 			c->events = 0;
 			/* Of several engines each has its own time to raise it. What was polled while the daemon was replaced is told of, too. */
-			if (!c->stray && !c->loose && !(moderated(c) && c->ep->nb_engines > 1) &&
+			if (!c->stray && !c->loose && !c->late && !(moderated(c) && c->ep->nb_engines > 1) &&
 			    !(c->ep->restarts != 0 && w->now_ns < c->ep->dark_until + RESTORED_NS))
 				check_event_is_due(w, c);
 			c->told = atomic_load_explicit(&c->shared->reported, memory_order_acquire);
 			c->loose = false;
+			c->late &= cq_owes_events(c->cq);
 		} else {
 			check_no_event_lost(w, c);
 			/* Moderation that only counts may wait for ever. */

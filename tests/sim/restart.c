@@ -209,6 +209,7 @@ restore_queues(struct sim_world *w, struct sim_ep *ep, struct saved *s)
 		}
 		/* What is held back is due by a clock that began anew. */
 		ep->cqs[i].loose |= s->cqs[i].held != 0;
+		ep->cqs[i].late |= s->cqs[i].owed != 0;
 	}
 	for (i = 0; i < RESTART_QUEUES; i++) {
 		struct transport *tp = ep->engines[s->srq_engine[i]].tp;

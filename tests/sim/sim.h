@@ -374,6 +374,7 @@ struct sim_cq {
 	uint16_t mod_count, mod_us;  /**< moderation: completions and time; both 0: none */
 	uint32_t told;               /**< completions before this one were there at the last event */
 	bool loose;                  /**< an event that was held back may come for what has been polled since */
+	bool late;                   /**< so may those for which its channel had no room when its daemon was replaced */
 };
 
 /** Packets that wait for an engine's next turn. */
