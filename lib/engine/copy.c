@@ -19,12 +19,21 @@ give_back(struct mem_job *job)
 	engine_wake(e);
 }
 
+void
+engine_hold_copies(struct engine *e, bool hold)
+{
+	atomic_store_explicit(&e->holds_copies, hold, memory_order_relaxed);
+	engine_wake(e);
+}
+
 bool
 copies_begin(void *arg, struct mem_job *job)
 {
-	job->engine = arg;
+	struct engine *e = arg;
+
+	job->engine = e;
 	job->done = give_back;
-	return job->owner->lane != NULL && copier_submit(job->owner->lane, job);
+	return !atomic_load_explicit(&e->holds_copies, memory_order_relaxed) && job->owner->lane != NULL && copier_submit(job->owner->lane, job);
 }
 
 uint32_t

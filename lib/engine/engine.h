@@ -131,6 +131,11 @@ int engine_call(struct engine *e, int (*fn)(struct engine *e, void *arg, uint64_
 
 /** [control] Have the engine go on with what waited for copies that have an end: packets of which they are a part are executed on return. */
 void engine_run_copied(struct engine *e);
+/**
+ * Begin no more copies of memory that isn't mapped, or begin them again. What needs one waits as if copiers had no room, and goes on in the first turn afterwards. Those
+ * that are under way end within TP_COPY_DEADLINE_NS: then QPs can be saved, whatever else comes. Any thread.
+ */
+void engine_hold_copies(struct engine *e, bool hold);
 
 /**
  * [control] Stop using the ethdev of @p port, or use it again. On return the engine is in no burst of it. Packets that are to be sent

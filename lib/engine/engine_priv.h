@@ -101,6 +101,7 @@ struct engine {
 	struct engine *peers[UROCE_MAX_ENGINES];
 
 	_Atomic(struct mem_job *) copied; /**< copies that have an end, the latest first */
+	_Atomic bool holds_copies;   /**< engine_hold_copies() */
 	struct rte_ring *mailbox;    /**< struct engine_msg */
 	struct rte_ring *send;       /**< mbufs from the control thread */
 	struct rte_ring *handoff;    /**< mbufs from other engines; bit 0: trusted */

@@ -86,6 +86,14 @@ suspend_settle(struct uroce *const *of, unsigned int n)
 			send_last_packets(of[i]);
 }
 
+static void
+hold_copies(struct uroce *const *of, unsigned int n, bool hold)
+{
+	for (unsigned int i = 0; i < n; i++)
+		for (unsigned int e = 0; e < of[i]->nb_engines; e++)
+			engine_hold_copies(of[i]->engines[e], hold);
+}
+
 /** Write everything down. @return as control_save(). */
 static int
 save(struct uroce *const *of, unsigned int n, struct stream_out *o)
@@ -107,6 +115,8 @@ suspend_save(struct uroce *const *of, unsigned int n, struct stream_out *o)
 	uint64_t until = now_ms() + COPY_MS;
 	int rc;
 
+	/* Programs go on posting, and so do their peers. With copies that begin anew there would be none of these instants in which nothing is copied. */
+	hold_copies(of, n, true);
 	/* What the engines have said last. */
 	for (unsigned int i = 0; i < n; i++)
 		control_turn(of[i]->control, 0);
@@ -115,6 +125,8 @@ suspend_save(struct uroce *const *of, unsigned int n, struct stream_out *o)
 		for (unsigned int i = 0; i < n; i++)
 			turn_engines(of[i]);
 	}
+	if (rc != 0)
+		hold_copies(of, n, false);
 	return rc;
 }
 
@@ -127,6 +139,7 @@ suspend_why(int rc)
 void
 suspend_undo(struct uroce *const *of, unsigned int n)
 {
+	hold_copies(of, n, false);
 	for (unsigned int i = 0; i < n; i++)
 		control_hold(of[i]->control, false);
 }

@@ -24,10 +24,14 @@
 #include "control/core/session_priv.h"
 #include "control/loop_priv.h"
 #include "daemon.h"
+#include "engine/engine.h"
+#include "pair.h"
 #include "program.h"
 #include "second.h"
+#include "transport/transport.h"
+#include "uroce/suspend.h"
 
-enum { DAMAGES = 3000, NOBODY = 65534 };
+enum { DAMAGES = 3000, NOBODY = 65534, WRITES = 15, TURNS = 100 };
 
 static void
 another_daemon_goes_on(void **state)
@@ -41,6 +45,56 @@ another_daemon_goes_on(void **state)
 	program_check(&m);
 	program_end(&m);
 	second_end(&records);
+}
+
+static void
+turns(const struct uroce *u, int n)
+{
+	for (; n > 0; n--)
+		for (unsigned int i = 0; i < u->nb_engines; i++)
+			engine_turn(u->engines[i]);
+}
+
+static uint64_t
+copies_begun(const struct uroce *u)
+{
+	uint64_t n = 0;
+
+	for (unsigned int i = 0; i < u->nb_engines; i++)
+		n += transport_counters(engine_transport(u->engines[i]))->copies;
+	return n;
+}
+
+/** Programs go on posting, and nothing of it can be saved while memory is copied for it: so no new copies begin. */
+static void
+copies_under_way_are_all_that_is_waited_for(void **state)
+{
+	struct stream_out o = { 0 };
+	struct ring_cqe cqe;
+	struct uroce *u;
+	uint64_t begun;
+	struct pair t;
+
+	pair_open(&t, CTL_SEG_REMOTE);
+	u = daemon_hold();
+	for (int i = 0; i < WRITES; i++)
+		pair_post(&t, 0, UROCE_WR_RDMA_WRITE, t.mem, PAIR_BYTES, t.mem + PAIR_BYTES);
+	/* The first copy is under way until another turn looks. */
+	turns(u, 1);
+	assert_int_not_equal(transport_copies(engine_transport(u->engines[t.end[0].qp.engine])), 0);
+	begun = copies_begun(u);
+	assert_int_equal(suspend_save(&u, 1, &o), 0);
+	turns(u, TURNS);
+	assert_int_equal(copies_begun(u), begun);
+	stream_free(&o);
+	/* Nobody takes over. */
+	suspend_undo(&u, 1);
+	daemon_go_on();
+	for (int i = 0; i < WRITES; i++) {
+		assert_true(pair_poll(&t, &cqe));
+		assert_int_equal(cqe.status, UROCE_WC_SUCCESS);
+	}
+	pair_close(&t);
 }
 
 /** @return the record at @p at, which moves behind it; NULL at the end. */
@@ -270,6 +324,7 @@ main(void)
 		cmocka_unit_test(a_daemon_that_cant_says_so),
 		cmocka_unit_test(strangers_dont_get_the_programs),
 		cmocka_unit_test(another_daemon_goes_on),
+		cmocka_unit_test(copies_under_way_are_all_that_is_waited_for),
 		cmocka_unit_test(xrc_domains_and_targets_go_on),
 		cmocka_unit_test(damaged_records_harm_nobody_else),
 	};
