@@ -317,7 +317,7 @@ class Configured(Lab):
         self.assertEqual(self.gids('h1'), {**self.before, 3: '198.18.7.1'})
         self.reload('h2', '198.18.7.2/24')
         self.assertEqual(list(self.gids('h2').values())[1:], ['198.18.7.2'])
-        program = ['ib_send_lat', '-d', pairs.DEVICE, '-n', '100']
+        program = ['ib_send_lat', '-F', '-d', pairs.DEVICE, '-n', '100']
         server = pairs.start_server(self.lab, [*program, '-x', '3'])
         client = pairs.start_client(self.lab, [*program, '-x', str(self.index_of('198.18.7.2', 'h2'))])
         for side in (server, client):
@@ -352,7 +352,7 @@ class Vlans(Lab):
         return f'198.18.0.{index}/24 fd00:18::{index:x}/64 {more}'
 
     def both(self, program, index, port):
-        program = [*program, '-d', pairs.DEVICE, '-n', '100', '-x', str(index)]
+        program = [*program, '-F', '-d', pairs.DEVICE, '-n', '100', '-x', str(index)]
         server = pairs.start_server(self.lab, program, port)
         client = pairs.start_client(self.lab, program, port)
         for side in (server, client):

@@ -85,7 +85,7 @@ class Killing(test_restart.Restarting):
 
     def crash_on_records(self):
         """Kill daemons at once until one of them goes on without the program that waits. @return the program"""
-        server = self.begin('h1', 'ib_write_bw', '-d', 'uroce0')
+        server = self.begin('h1', 'ib_write_bw', '-F', '-d', 'uroce0')
         for _ in range(AT_ONCE):
             test_restart.Restarting.restart(self)
             self.assertEqual(self.taken_over()['sessions'], 1)
@@ -121,9 +121,9 @@ class Memif(Killing):
         """Its device, memory, queues and QPs, which its client connects and uses after the crash."""
         for name in ('ib_send_bw', 'ib_write_bw', 'ib_read_lat', 'ib_atomic_bw') if LONG else ('ib_send_bw', 'ib_atomic_bw'):
             with self.subTest(name):
-                server = self.begin('h1', name, '-d', 'uroce0', '-n', '1000')
+                server = self.begin('h1', name, '-F', '-d', 'uroce0', '-n', '1000')
                 self.kill()
-                done = self.lab.run('h2', name, '-d', 'uroce0', '-n', '1000', '198.18.0.1', timeout=SECONDS)
+                done = self.lab.run('h2', name, '-F', '-d', 'uroce0', '-n', '1000', '198.18.0.1', timeout=SECONDS)
                 self.assertEqual(done.returncode, 0, done.stdout + self.lab.logs())
                 self.said(server)
                 self.wait_idle()
@@ -150,7 +150,7 @@ class Memif(Killing):
         self.kill(sessions=0)
         self.wait_idle()
         before = self.descriptors(), self.kept()
-        server = self.begin('h1', 'ib_write_bw', '-d', 'uroce0')
+        server = self.begin('h1', 'ib_write_bw', '-F', '-d', 'uroce0')
         self.kill()
         os.killpg(server.pid, signal.SIGKILL)
         self.wait_idle()
@@ -246,12 +246,12 @@ class Ended(Killing):
 
     def test_another_way_to_restart(self):
         """What has been handed over survives a crash as well."""
-        server = self.begin('h1', 'ib_write_bw', '-d', 'uroce0')
+        server = self.begin('h1', 'ib_write_bw', '-F', '-d', 'uroce0')
         for self.how in ((), ('--kill',), ('--stop',), ('--kill',)):
             self.restart()
             seen = self.taken_over(self.host)
             self.assertEqual((seen['sessions'], seen['saves']), (1, 1), (self.how, seen, self.lab.logs()))
-        done = self.lab.run('h2', 'ib_write_bw', '-d', 'uroce0', '198.18.0.1', timeout=SECONDS)
+        done = self.lab.run('h2', 'ib_write_bw', '-F', '-d', 'uroce0', '198.18.0.1', timeout=SECONDS)
         self.assertEqual(done.returncode, 0, done.stdout + self.lab.logs())
         self.said(server)
 
@@ -280,9 +280,9 @@ class NotRoot(Killing):
     def test_a_server_that_waits_goes_on(self):
         if os.geteuid() != 0:
             raise Skip('needs root')
-        server = self.begin('h1', 'ib_write_bw', '-d', 'uroce0')
+        server = self.begin('h1', 'ib_write_bw', '-F', '-d', 'uroce0')
         self.kill()
-        done = self.lab.run('h2', 'ib_write_bw', '-d', 'uroce0', '198.18.0.1', timeout=SECONDS)
+        done = self.lab.run('h2', 'ib_write_bw', '-F', '-d', 'uroce0', '198.18.0.1', timeout=SECONDS)
         self.assertEqual(done.returncode, 0, done.stdout + self.lab.logs())
         self.said(server)
         self.assertTrue(os.path.exists(self.lab.hosts['h1']['socket']))
@@ -292,7 +292,7 @@ class Without(Killing):
     options = MEMIF
 
     def test_programs_end(self):
-        server = self.begin('h1', 'ib_write_bw', '-d', 'uroce0')
+        server = self.begin('h1', 'ib_write_bw', '-F', '-d', 'uroce0')
         self.restart()
         self.assertEqual(self.taken_over()['sessions'], 0)
         self.assertEqual(self.taken_over()['saves'], 0)

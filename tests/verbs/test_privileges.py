@@ -117,7 +117,7 @@ class Privileges(unittest.TestCase):
         with open(path, 'wb', opener=lambda name, flags: os.open(name, flags, 0o600)) as f:
             f.truncate(64 << 20)
         self.addCleanup(lambda: os.path.exists(path) and os.unlink(path))
-        program = ['ib_write_bw', '-d', 'uroce0', '-D', '2']
+        program = ['ib_write_bw', '-F', '-d', 'uroce0', '-D', '2']
         server = pairs.start_server(lab, [*program, f'--mmap={path}'])
         self.addCleanup(server.kill)
         client = pairs.start_client(lab, program)

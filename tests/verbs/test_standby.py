@@ -143,13 +143,13 @@ class Ends(test_crash.Killing):
             restart.stand_by(state, state.data['hosts'][0])
 
     def test_one_that_crashes_is_forgotten(self):
-        server = self.begin('h1', 'ib_write_bw', '-d', 'uroce0')
+        server = self.begin('h1', 'ib_write_bw', '-F', '-d', 'uroce0')
         old = self.standby()
         old.signal(signal.SIGKILL)
         self.until(lambda: not old.alive())
         self.stand_by()
         self.kill()
-        done = self.lab.run('h2', 'ib_write_bw', '-d', 'uroce0', '198.18.0.1', timeout=SECONDS)
+        done = self.lab.run('h2', 'ib_write_bw', '-F', '-d', 'uroce0', '198.18.0.1', timeout=SECONDS)
         self.assertEqual(done.returncode, 0, done.stdout + self.lab.logs())
         self.said(server)
 
@@ -165,10 +165,10 @@ class Ends(test_crash.Killing):
 
     def test_it_takes_over_by_itself(self):
         """Nobody has restarted anything."""
-        server = self.begin('h1', 'ib_write_bw', '-d', 'uroce0')
+        server = self.begin('h1', 'ib_write_bw', '-F', '-d', 'uroce0')
         standby = self.standby()
         Process.of(self.lab.hosts['h1']['pid_file']).signal(signal.SIGKILL)
-        done = self.lab.run('h2', 'ib_write_bw', '-d', 'uroce0', '198.18.0.1', timeout=SECONDS)
+        done = self.lab.run('h2', 'ib_write_bw', '-F', '-d', 'uroce0', '198.18.0.1', timeout=SECONDS)
         self.assertEqual(done.returncode, 0, done.stdout + self.lab.logs())
         self.said(server)
         self.assertEqual(daemon.serving(self.lab.hosts['h1']).pid, standby.pid)
@@ -194,8 +194,8 @@ class Ends(test_crash.Killing):
         server = self.crash_on_records()
         os.killpg(server.pid, signal.SIGKILL)
         # It serves programs that come now.
-        server = self.begin('h1', 'ib_write_bw', '-d', 'uroce0')
-        done = self.lab.run('h2', 'ib_write_bw', '-d', 'uroce0', '198.18.0.1', timeout=SECONDS)
+        server = self.begin('h1', 'ib_write_bw', '-F', '-d', 'uroce0')
+        done = self.lab.run('h2', 'ib_write_bw', '-F', '-d', 'uroce0', '198.18.0.1', timeout=SECONDS)
         self.assertEqual(done.returncode, 0, done.stdout + self.lab.logs())
         self.said(server)
 

@@ -91,7 +91,7 @@ class Syscalls(unittest.TestCase):
             time.sleep(0.02)
 
     def test_none_in_program_or_engine_while_ib_write_bw_runs(self):
-        program = ['ib_write_bw', '-d', pairs.DEVICE, '-x', str(self.lab.gid_index('h1', 4)), '-s', '4096',
+        program = ['ib_write_bw', '-F', '-d', pairs.DEVICE, '-x', str(self.lab.gid_index('h1', 4)), '-s', '4096',
                    '-D', str(RUN_SECONDS)]
         port = self.lab.tcp_port()
         server = pairs.start_server(self.lab, program, port)
