@@ -115,7 +115,7 @@ suspend_save(struct uroce *const *of, unsigned int n, struct stream_out *o)
 	uint64_t until = now_ms() + COPY_MS;
 	int rc;
 
-	/* Programs go on posting, and so do their peers. With copies that begin anew there would be none of these instants in which nothing is copied. */
+	/* QPs can be saved only while nothing is copied for them. If new copies began all the time, that moment might never come. */
 	hold_copies(of, n, true);
 	/* What the engines have said last. */
 	for (unsigned int i = 0; i < n; i++)
@@ -125,8 +125,6 @@ suspend_save(struct uroce *const *of, unsigned int n, struct stream_out *o)
 		for (unsigned int i = 0; i < n; i++)
 			turn_engines(of[i]);
 	}
-	if (rc != 0)
-		hold_copies(of, n, false);
 	return rc;
 }
 

@@ -22,13 +22,14 @@ void suspend_put_process(struct stream_out *o, unsigned int nb_stacks);
  */
 void suspend_settle(struct uroce *const *of, unsigned int n);
 /**
- * [nobody drives the controls, engines stopped] Write down all programs, once no copy of their memory is under way.
+ * [nobody drives the controls, engines stopped] Write down all programs, once no copy of their memory is under way. No new ones begin until
+ * suspend_undo(), which is needed after a failure, too.
  * @return 0; EBUSY: the copies don't end; ENOMEM.
  */
 int suspend_save(struct uroce *const *of, unsigned int n, struct stream_out *o);
 /** What went wrong with suspend_save(), for a message. */
 const char *suspend_why(int rc);
-/** [nobody drives the controls] It was in vain: accept programs and their requests again. */
+/** [nobody drives the controls] It was in vain: begin copies, and accept programs and their requests again. */
 void suspend_undo(struct uroce *const *of, unsigned int n);
 /**
  * Check whether stacks with these configurations can go on from @p in, which isn't read by that.

@@ -24,8 +24,8 @@ struct obj_cq {
 	uint32_t order, next_order;
 	/** After a crash: the program doesn't know the current ring yet. The request that brought it comes again. */
 	bool unanswered;
-	bool untold;                 /**< nor does it know the segment of the ring; or won't, of the next one */
-	uint32_t from;               /**< then: all completions from this counter on are in the current ring */
+	bool untold;                 /**< the answer also has to bring the segment in which that ring, or the next one, lies */
+	uint32_t from;               /**< if unanswered: all completions from this counter on are in the current ring */
 	bool stamps, moderated;
 	struct obj_channel *channel; /**< NULL: it has no events */
 };

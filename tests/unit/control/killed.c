@@ -18,7 +18,7 @@
 
 struct kept kept;
 static bool killed;
-static int here = -1; /* a copy of the checkpoint; -1: what it is at last counts */
+static int then_fd = -1; /* the checkpoint as it was at killed_here(); -1: as it is at the end */
 
 static int
 begin(void *arg, int fd)
@@ -68,11 +68,11 @@ killed_here(void)
 	void *from, *to;
 
 	assert_int_equal(fstat(kept.memfd, &st), 0);
-	here = memfd_create("checkpoint", MFD_CLOEXEC);
-	assert_true(here >= 0);
-	assert_int_equal(ftruncate(here, st.st_size), 0);
+	then_fd = memfd_create("checkpoint", MFD_CLOEXEC);
+	assert_true(then_fd >= 0);
+	assert_int_equal(ftruncate(then_fd, st.st_size), 0);
 	from = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, kept.memfd, 0);
-	to = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, here, 0);
+	to = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, then_fd, 0);
 	assert_true(from != MAP_FAILED && to != MAP_FAILED);
 	memcpy(to, from, (size_t)st.st_size);
 	munmap(from, (size_t)st.st_size);
@@ -89,10 +89,10 @@ crash(struct second_stream *s)
 	assert_true(kept.complete);
 	second_crashed_ns = control_now_ns();
 	*s = (struct second_stream){ 0 };
-	assert_int_equal(checkpoint_read(here >= 0 ? here : kept.memfd, &s->o, &found, NULL, NULL), 0);
-	if (here >= 0)
-		close(here);
-	here = -1;
+	assert_int_equal(checkpoint_read(then_fd >= 0 ? then_fd : kept.memfd, &s->o, &found, NULL, NULL), 0);
+	if (then_fd >= 0)
+		close(then_fd);
+	then_fd = -1;
 	stream_put(&s->o, RECORD_END, &tail, sizeof(tail), NULL, 0);
 	s->bytes = aligned_alloc(64, RTE_ALIGN_CEIL(s->o.n, (size_t)64));
 	memcpy(s->bytes, s->o.bytes, s->o.n);
