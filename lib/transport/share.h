@@ -24,11 +24,20 @@ struct share_rate {
 };
 struct share;
 TAILQ_HEAD(tp_share_list, share);
+/** What a share, or a group, is owed for the time it was away (core/owed_priv.h). Begins as { 0 }. */
+struct share_owed {
+	uint64_t worked_ns;         /**< when it last had work; 0: never */
+	uint64_t worked_cost;       /**< what all shares had used then */
+	int64_t cost;               /**< what it is owed; not more than 0: nothing */
+	int64_t paid;               /**< what it has got of that since it last had nothing to do, */
+	uint32_t quanta;            /**< and in this round */
+};
 /**
  * Shares of one transport that together get what a single share gets: those of a user. The transport's while a share has it; share_group_init()
  * begins it.
  */
 struct share_group {
+	struct share_owed owed;
 	struct share *first;        /**< the one that stands for the group in the schedule, or NULL: none wants a turn */
 	struct tp_share_list queue; /**< those that want a turn after it */
 };

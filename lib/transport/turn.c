@@ -221,15 +221,15 @@ run_alone(struct transport *tp, struct share *s)
 		note_idle(s);
 	else if (tp->cost - before < TP_SHARE_QUANTUM)
 		note_emptied(tp, s);
+	owed_turn(tp, s, before, work != 0, work == 0);
 	note_cut(tp, s, brief, tp->cost - before);
 	s->deficit = s->quantum;
 	s->no_room = false;
 	return work;
 }
 
-/* Give a share its turn. */
-static enum served
-serve(struct transport *tp, struct share *s, struct turn *t)
+static inline enum served
+serve_qps(struct transport *tp, struct share *s, struct turn *t)
 {
 	bool no_room = false, worked = false, brief = turns_are_brief(tp, s);
 	uint64_t before = tp->cost;
@@ -244,7 +244,7 @@ serve(struct transport *tp, struct share *s, struct turn *t)
 		if (t->work >= tp->c.limits.turn_budget || t->looks == 0)
 			return SERVED_BUDGET;
 		t->looks--;
-		if (s->deficit <= 0) {
+		if (s->deficit <= 0 && !owed_spend(s, quantum_of(tp, s, brief))) {
 			note_cut(tp, s, brief, tp->cost - before);
 			return SERVED_PART;
 		}
@@ -281,6 +281,7 @@ place(struct transport *tp, struct share *s, enum served served)
 		share_move(tp, s, SHARE_FRESH);
 		break;
 	case SERVED_PART:
+		owed_round(s);
 		s->deficit = RTE_MAX(s->deficit, (int64_t)-TP_DEBT_MAX) + quantum_of(tp, s, turns_are_brief(tp, s));
 		s->stats.rounds++;
 		tp->counters.share_rounds++;
@@ -298,6 +299,19 @@ place(struct transport *tp, struct share *s, enum served served)
 	case SERVED_BUDGET:
 		break;
 	}
+}
+
+/* Give a share its turn, and put it where it waits for the next one. */
+static enum served
+serve(struct transport *tp, struct share *s, struct turn *t)
+{
+	uint64_t cost = tp->cost;
+	uint32_t work = t->work;
+	enum served served = serve_qps(tp, s, t);
+
+	owed_turn(tp, s, cost, t->work != work || served == SERVED_NO_ROOM, served == SERVED_ALL);
+	place(tp, s, served);
+	return served;
 }
 
 /* Let those shares go on whose rates allow it now. */
@@ -330,7 +344,6 @@ run_fresh(struct transport *tp, struct turn *t)
 		if (s == last)
 			last = NULL;
 		served = serve(tp, s, t);
-		place(tp, s, served);
 	}
 	t->looks += tp->c.limits.turn_qps / 2u;
 }
@@ -346,7 +359,6 @@ run_backlog(struct transport *tp, struct turn *t)
 	while (served != SERVED_BUDGET && (s = TAILQ_FIRST(&tp->shares[SHARE_BACKLOG])) != NULL) {
 		brief |= turns_are_brief(tp, s);
 		served = serve(tp, s, t);
-		place(tp, s, served);
 		if (brief && s == last && t->work > 0)
 			break;
 	}

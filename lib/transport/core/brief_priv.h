@@ -13,7 +13,7 @@
 #ifndef UROCE_TP_BRIEF_H
 #define UROCE_TP_BRIEF_H
 
-#include "transport/core/types_priv.h"
+#include "transport/core/owed_priv.h"
 
 /** @return which of light[] counts for @p s: the last one that isn't @p s. */
 static inline unsigned int
@@ -59,7 +59,7 @@ note_emptied(struct transport *tp, struct share *s)
 	s->emptied_cost = s->stats.cost;
 	if (cost <= TP_COST_LOOK)
 		return;
-	note_light(tp, s, cost, TP_LIGHT_NS);
+	note_light(tp, s, owed_others(s, cost), TP_LIGHT_NS);
 	if (cost < TP_SHARE_QUANTUM / TP_LIGHT_OF)
 		s->light_ns = tp->now_ns;
 }
@@ -69,6 +69,7 @@ static inline void
 note_idle(struct share *s)
 {
 	s->emptied_cost = s->stats.cost;
+	owed_idle(s);
 }
 
 /** A share used @p cost in a turn, and perhaps would have used more if it hadn't been brief. */

@@ -44,6 +44,10 @@ enum {
 	TP_TICK_SHIFT = 16,
 	TP_METER_MAX = 1 << 17,     /**< what is done without a break costs no more: the kernel may have interrupted it */
 	TP_METER_NS = 1000000,      /**< for so long time is measured after two shares have wanted something */
+	TP_AWAY_NS = 200000,        /**< who had nothing to do for so long was away, and is owed something when it comes back, */
+	TP_AWAY_MAX_NS = 30000000,  /**< but not after so long */
+	TP_OWED_QUANTA = 3,         /**< it gets so many quanta more in a round, */
+	TP_OWED_MAX = 5000000 * TP_COST_PER_NS, /**< and that in sum: 5 ms of the engine */
 	TP_DEBT_MAX = 1 << 20,      /**< more than this a share or QP never owes */
 	TP_BUCKET_NS = 1000000,     /**< a rate's bucket holds what may be sent in this time */
 

@@ -7,10 +7,10 @@
 #include "transport/core/sched_priv.h"
 #include "transport/core/share_priv.h"
 
-
 void
 share_group_init(struct share_group *g)
 {
+	g->owed = (struct share_owed){ 0 };
 	g->first = NULL;
 	TAILQ_INIT(&g->queue);
 }

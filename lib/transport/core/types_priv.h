@@ -425,6 +425,7 @@ struct share {
 	uint32_t nb_active;
 	uint8_t on;                 /**< enum share_on */
 	bool gone;                  /**< destroyed; freed with its last QP and copy */
+	bool rested;                /**< when it had its last turn, there was nothing (more) to do */
 	bool no_room;               /**< when it had its last turn, there was no room in the TX vector for what it has to send */
 	uint32_t users;             /**< QPs */
 	uint32_t weight;
@@ -434,6 +435,7 @@ struct share {
 	uint32_t worker_alone;      /**< how many QPs have been looked at since another one had work */
 	struct share_rate *rate;    /**< NULL: no limit */
 	struct share_group *group;  /**< NULL: none */
+	struct share_owed owed;     /**< without a group */
 	uint64_t light_ns;          /**< when it last sent little, and that was all it had to send */
 	uint64_t emptied_cost;      /**< stats.cost when it last had nothing more to do */
 	int64_t advance;            /**< paid for what hasn't been delivered yet (core/meter_priv.h), */
