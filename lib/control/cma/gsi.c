@@ -232,7 +232,10 @@ struct gsi *
 gsi_open(struct control *c)
 {
 	struct gsi *g = calloc(1, sizeof(*g));
-	struct cm_config conf = { .ops = { .send = on_send, .event = on_event, .qp_gone = qp_gone }, .arg = g };
+	struct cm_config conf = { .max_per_peer = c->s.conf->max_peer_connections,
+				  .max_half_open = c->s.conf->max_half_open,
+				  .ops = { .send = on_send, .event = on_event, .qp_gone = qp_gone },
+				  .arg = g };
 
 	if (g == NULL)
 		return NULL;

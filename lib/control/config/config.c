@@ -13,6 +13,7 @@
 
 #include "base/gid.h"
 #include "base/near.h"
+#include "cm/cm.h"
 #include "control/config/config_key_priv.h"
 #include "control/config/config_source_priv.h"
 
@@ -58,6 +59,8 @@ static const struct config_key daemon_keys[] = {
 	{ "max_qp", D(max_qp), config_parse_u32, 1, UROCE_MAX_QP, NULL },
 	{ "max_ah", D(max_ah), config_parse_u32, 1, UROCE_MAX_AH, NULL },
 	{ "max_cm_id", D(max_cm_id), config_parse_u32, 1, UROCE_MAX_CM_ID, NULL },
+	{ "max_peer_connections", D(max_peer_connections), config_parse_u32, 1, CM_DEFAULT_MAX_CONNS, NULL },
+	{ "max_half_open", D(max_half_open), config_parse_u32, 1, CM_DEFAULT_MAX_CONNS, NULL },
 #define X(kind, session, user, most, unit, plural) \
 	{ "session_max_" #kind, D(session_max_##kind), config_parse_u32, 0, most, NULL }, \
 	{ "user_max_" #kind, D(user_max_##kind), config_parse_u32, 0, most, NULL },
@@ -134,6 +137,8 @@ config_defaults(struct uroced_config *c)
 		.max_qp = UROCE_MAX_QP,
 		.max_ah = UROCE_MAX_AH,
 		.max_cm_id = UROCE_MAX_CM_ID,
+		.max_peer_connections = CM_DEFAULT_MAX_PER_PEER,
+		.max_half_open = CM_DEFAULT_MAX_HALF_OPEN,
 #define X(kind, session, user, most, unit, plural) .session_max_##kind = session, .user_max_##kind = user,
 		CONFIG_QUOTAS(X)
 #undef X

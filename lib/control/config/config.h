@@ -103,6 +103,8 @@ struct uroced_config {
 	uint32_t mbufs;                        /**< packet buffers; 0: derived from the number of ports and engines */
 	uint32_t log_level;                    /**< RTE_LOG_*; 0: keep EAL's */
 	uint32_t max_sessions, max_pd, max_mr, max_cq, max_srq, max_qp, max_ah, max_cm_id;
+	uint32_t max_peer_connections; /**< that one remote address has opened to this host */
+	uint32_t max_half_open;        /**< connections opened by others that aren't established yet */
 	/** Limits of one program, and of all programs of one user; see CONFIG_QUOTAS. */
 #define X(kind, session, user, most, unit, plural) uint32_t session_max_##kind, user_max_##kind;
 	CONFIG_QUOTAS(X)

@@ -123,6 +123,10 @@ static const struct {
 	{ "daemon", "max_ah", "65537", "1 to 65536" },
 	{ "daemon", "max_cm_id", "0", "1 to 65536" },
 	{ "daemon", "max_cm_id", "65537", "1 to 65536" },
+	{ "daemon", "max_peer_connections", "0", "1 to 65536" },
+	{ "daemon", "max_peer_connections", "65537", "1 to 65536" },
+	{ "daemon", "max_half_open", "0", "1 to 65536" },
+	{ "daemon", "max_half_open", "many", "1 to 65536" },
 	{ "daemon", "userfaultfd", "yes", "off on" },
 	{ "daemon", "session_max_rings", "-1", "0 to 4294967295" },
 	{ "daemon", "session_max_rings", "4294967296", "0 to 4294967295" },
@@ -458,7 +462,7 @@ every_key_arrives(void **state)
 		"# comment\n[daemon]\nsocket = /run/a.sock # behind\nsocket_mode = 0660\nsocket_group = 4711\nuser = nobody\nseccomp = off\nidle = "
 		"poll\nbalance = on\n"
 		"mbufs = 20000\nlog_level = debug\nmax_sessions = 7\nmax_pd = 6\nmax_mr = 5\nmax_cq = 4\nmax_srq = 3\n"
-		"max_qp = 2\nmax_ah = 1\nuserfaultfd = on\ntelemetry = off\nsession_max_rings = 9\nsession_max_qp = 11\nsession_max_cq = 12\nsession_max_mr = 13\n"
+		"max_qp = 2\nmax_ah = 1\nmax_peer_connections = 24\nmax_half_open = 25\nuserfaultfd = on\ntelemetry = off\nsession_max_rings = 9\nsession_max_qp = 11\nsession_max_cq = 12\nsession_max_mr = 13\n"
 		"session_max_memory = 14\nsession_max_connects = 15\nuser_max_sessions = 16\nuser_max_qp = 17\nuser_max_cq = 18\n"
 		"user_max_mr = 19\nuser_max_memory = 20\nuser_max_connects = 21\nby_reference = off\nlimit_root = on\nhello_timeout = 22\nuser_max_fd = 23\nmetrics = [::1]:9450\n\n[port uroce3]\nethdev = 0000:03:00.0\n"
 		"addresses =   198.18.0.1/24   fd00:18::1/64@5 \ngateway4 = 198.18.0.254\ngateway6 = fd00:18::fe\nroutes = 203.0.113.0/24 via 198.18.0.253 , 2001:db8::/32 via fd00:18::fd\nvlan = "
@@ -483,6 +487,8 @@ every_key_arrives(void **state)
 	assert_int_equal(c.max_srq, 3);
 	assert_int_equal(c.max_qp, 2);
 	assert_int_equal(c.max_ah, 1);
+	assert_int_equal(c.max_peer_connections, 24);
+	assert_int_equal(c.max_half_open, 25);
 	assert_true(c.userfaultfd);
 	assert_false(c.telemetry);
 	assert_int_equal(c.session_max_rings, 9);
