@@ -5,6 +5,7 @@
  *
  * The daemon says KEEPER_HELLO and gets a struct keeper_state, and then everything that the daemon before had committed, in struct keeper_given with descriptors
  * each. Everything that it says afterwards has no answer. What it has kept counts from KEEPER_COMMIT on; until then what the daemon before has left does.
+ * Beside a daemon that is served another one waits for the state, until that one's connection has ended.
  *
  * A standby says KEEPER_STANDBY in place of KEEPER_HELLO, and then only listens. It gets a struct keeper_turn, and another one if it has to wait. Behind
  * KEEPER_SERVES comes what a daemon gets after KEEPER_HELLO; from then on it is the daemon.

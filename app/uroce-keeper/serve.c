@@ -396,6 +396,22 @@ hear(struct guest *g)
 	g->sock = -1;
 }
 
+/** The daemon has ended properly. @return whether there is another one already, also if what it has said is still to be read. */
+static bool
+another_comes(int listener, uid_t uid)
+{
+	bool comes = false;
+
+	for (unsigned int i = 0; i < GUESTS; i++)
+		admit(listener, uid);
+	for (struct guest *g = self.guests; g < &self.guests[GUESTS]; g++) {
+		if (g->sock >= 0 && !g->waits)
+			hear(g);
+		comes |= g->sock >= 0 && g->waits;
+	}
+	return comes || self.daemon >= 0;
+}
+
 /* ---- All of them ---- */
 /** @return for how long to wait, in ms for poll(): until what is kept is given up; -1: for ever. */
 static int
@@ -462,15 +478,16 @@ serve(int listener, uid_t uid, uint32_t room, uint32_t first_s, bool stay)
 		/* A standby only listens. If it has ended it must not take over. */
 		if (p[POLL_STANDBY].revents != 0)
 			end_standby();
-		if ((p[POLL_DAEMON].revents != 0 || (self.daemon >= 0 && giving.under_way)) && !serve_daemon()) {
-			gone();
-			if (self.ended && !stay)
-				return;
-			self.ended = false;
-		}
+		/* Guests before the daemon: another_comes() hears them, too, and whoever is heard again after HELLO is taken to have gone. */
 		for (unsigned int i = 0; i < GUESTS; i++)
 			if (p[POLL_GUESTS + i].revents != 0)
 				hear(&self.guests[i]);
+		if ((p[POLL_DAEMON].revents != 0 || (self.daemon >= 0 && giving.under_way)) && !serve_daemon()) {
+			gone();
+			if (self.ended && !stay && !another_comes(listener, uid))
+				return;
+			self.ended = false;
+		}
 		if (self.daemon < 0)
 			serve_waiting();
 		if (p[POLL_LISTENER].revents != 0)

@@ -12,8 +12,8 @@
 
 enum {
 	ANSWER_MS = 2000,
-	END_STEP_US = 1000,
-	END_STEPS = 2000,
+	END_STEP_US = 200,
+	END_STEPS = 10000,
 };
 
 long

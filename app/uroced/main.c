@@ -4,6 +4,7 @@
  * the others.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -12,7 +13,9 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
+#include <rte_common.h>
 #include <rte_eal.h>
 #include <rte_launch.h>
 #include <rte_lcore.h>
@@ -23,6 +26,8 @@
 #include "nice.h"
 #include "notify.h"
 #include "uroced.h"
+
+enum { FDS_USUAL = 16384 };
 
 int
 complain(const char *fmt, ...)
@@ -38,19 +43,32 @@ complain(const char *fmt, ...)
 	return -1;
 }
 
+int
+fds_usual(void)
+{
+	struct rlimit l;
+
+	return getrlimit(RLIMIT_NOFILE, &l) == 0 ? (int)RTE_MIN(l.rlim_cur, (rlim_t)FDS_USUAL) : FDS_USUAL;
+}
+
 /**
  * Raise the limit of file descriptors: every session needs some. For an ordinary user it also limits the descriptors under way in sockets, of all replies
- * that programs haven't read.
+ * that programs haven't read. And have the kernel make its table of them large enough for most: with several threads it waits for an RCU grace period, ten
+ * milliseconds and more, whenever that must grow (fs/file.c, expand_fdtable()).
  */
 static void
 raise_limits(void)
 {
 	struct rlimit l;
+	int fd;
 
 	if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < l.rlim_max) {
 		l.rlim_cur = l.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &l);
 	}
+	fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, fds_usual() - 1);
+	if (fd >= 0)
+		close(fd);
 }
 
 /**

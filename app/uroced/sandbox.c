@@ -41,7 +41,7 @@ static const int of_daemon[] = {
 	CALL(socketpair), CALL(socket), CALL(connect), CALL(listen), CALL(accept), CALL(accept4), CALL(getpeername), CALL(sendmmsg), CALL(recvmmsg),
 	CALL(rt_sigpending), CALL(rt_sigtimedwait), CALL(rt_sigsuspend), CALL(pause), CALL(wait4), CALL(waitid),
 	CALL(getresuid), CALL(getresgid), CALL(getgroups), CALL(getpgrp), CALL(getsid), CALL(capget), CALL(getrlimit), CALL(prlimit64), CALL(getrusage),
-	CALL(times), CALL(sysinfo), CALL(getpriority),
+	CALL(times), CALL(sysinfo), CALL(getpriority), CALL(setpriority),
 	CALL(ioctl) /* drivers have many requests of their own */,
 	CALL(sched_setaffinity), CALL(sched_getscheduler), CALL(sched_setscheduler), CALL(sched_getparam), CALL(sched_setparam),
 	CALL(sched_getattr), CALL(sched_setattr), CALL(sched_get_priority_max), CALL(sched_get_priority_min), CALL(arch_prctl),

@@ -12,8 +12,6 @@
 #include "standby.h"
 #include "uroced.h"
 
-enum { GONE_MS = 10000 };
-
 /**
  * Receive what to do.
  * @param process  Receives the descriptor that came with it, or -1.
@@ -120,19 +118,4 @@ standby_wait(struct survivor *s, int *process)
 		notify_alive();
 	close(p[SIGNALS].fd);
 	return p[KEEPER].revents == 0 ? STANDBY_ENDS : take_turn(s, process);
-}
-
-int
-standby_wait_gone(int process)
-{
-	struct pollfd p = { .fd = process, .events = POLLIN };
-	int rc;
-
-	if (process < 0)
-		return 0;
-	do
-		rc = poll(&p, 1, GONE_MS);
-	while (rc < 0 && errno == EINTR);
-	close(process);
-	return rc == 1 ? 0 : complain("--standby: the daemon has lost the keeper, but doesn't end: its ports can't be opened");
 }

@@ -31,11 +31,5 @@ enum standby_end {
  * @param process  Receives a pidfd of the one that has crashed, or -1 if the keeper has none.
  */
 enum standby_end standby_wait(struct survivor *s, int *process);
-/**
- * Wait until a process that has crashed has closed everything: then its ports are free.
- * @param process  From standby_wait(); is closed.
- * @return 0, or -1 with a message printed: it goes on.
- */
-int standby_wait_gone(int process);
 
 #endif /* UROCED_STANDBY_H */

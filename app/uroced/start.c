@@ -11,6 +11,7 @@
 #include <rte_lcore.h>
 
 #include "keep.h"
+#include "nice.h"
 #include "notify.h"
 #include "standby.h"
 #include "uroced.h"
@@ -154,6 +155,7 @@ publish(struct uroced *u)
 {
 	char err[UROCE_ERR_BYTES];
 
+	survivor_raise(&u->survivor);
 	/*
 	 * With programs already there, engines run only when rights have been given up: that waits for all threads, and engines may have a copier
 	 * wait for a program's page for ever.
@@ -163,10 +165,14 @@ publish(struct uroced *u)
 	for (unsigned int i = 0; i < u->nb_stacks; i++)
 		if (stack_publish(u->stacks[i], err) != 0)
 			return complain("%s", err);
+	if (u->hurries)
+		nice_calm_session();
 	if (privileges_drop(&u->privileges, u->stacks, u->nb_stacks) != 0)
 		return -1;
 	if (u->resumes && launch_engines(u) != 0)
 		return -1;
+	if (u->hurries)
+		nice_calm();
 	for (unsigned int i = 1; i < u->nb_stacks; i++)
 		if (uroce_control_start(u->stacks[i], err) != 0)
 			return complain("%s", err);
@@ -217,14 +223,22 @@ open_stacks(struct uroced *u, struct plan *plans, struct stream_in *in)
 	return 0;
 }
 
-/** All but the ports, which the daemon that runs has: programs notice nothing of the time that this takes. */
+/** All that is possible while another daemon has the ports: programs notice nothing of the time that this takes. */
 static int
 prepare_beside(struct uroced *u, struct options *o, const char *option, struct plan *plans, struct vdevs *vdevs)
 {
 	u->resumes = true;
 	if (take_vdevs(u, o, option, vdevs) != 0 || start_cores(u, o) != 0)
 		return -1;
-	return prepare_stacks(u, o, plans);
+	return open_beside(vdevs) == 0 ? prepare_stacks(u, o, plans) : -1;
+}
+
+/** Programs wait from now on. */
+static void
+hurry(struct uroced *u)
+{
+	u->hurries = true;
+	nice_hurry();
 }
 
 /** bring_up() with the programs of the daemon that runs. */
@@ -236,11 +250,16 @@ take_over(struct uroced *u, struct options *o)
 	struct vdevs vdevs;
 	int rc = prepare_beside(u, o, "--take-over", plans, &vdevs);
 
-	if (rc == 0)
-		rc = take_programs(u, o, &in);
+	if (rc == 0) {
+		if (u->confs[0].survive_crash > 0)
+			survivor_wait(&u->survivor, u->confs[0].socket, u->confs[0].survive_crash, o->nb_stacks);
+		rc = take_programs(u, o, &vdevs, &in);
+	}
 	/* The keeper serves one daemon at a time. */
-	if (rc == 0)
+	if (rc == 0) {
+		hurry(u);
 		(void)find_keeper(u, o);
+	}
 	for (unsigned int i = 0; i < u->nb_stacks && rc == 0; i++)
 		plans[i].host.checkpoint = survivor_host(&u->survivor, i);
 	if (rc == 0)
@@ -352,12 +371,16 @@ notice_changes(const struct uroced *u, const struct options *o)
 
 /** Serve what the daemon has left that has crashed. @param process  A pidfd of it, or -1. */
 static int
-replace_crashed(struct uroced *u, const struct options *o, struct plan *plans, const struct vdevs *vdevs, int process)
+replace_crashed(struct uroced *u, const struct options *o, struct plan *plans, struct vdevs *vdevs, int process)
 {
 	struct stream_in in = { 0 };
-	bool resumes = survivor_has_programs(&u->survivor) && crashed_programs(u, o, &in) == 0;
-	int rc = standby_wait_gone(process);
+	bool resumes;
+	int rc = 0;
 
+	hurry(u);
+	resumes = survivor_has_programs(&u->survivor) && crashed_programs(u, o, &in) == 0;
+	if (!vdevs_wait(vdevs, u, process, true))
+		rc = complain("--standby: the daemon has lost the keeper, but doesn't end: its ports can't be opened");
 	u->resumes = resumes;
 	for (unsigned int i = 0; i < u->nb_stacks; i++) {
 		plans[i].host.crashed_ns = u->crashed_ns;
@@ -393,6 +416,8 @@ stand_by(struct uroced *u, struct options *o)
 		fflush(stdout);
 		return replace_crashed(u, o, plans, &vdevs, process);
 	case STANDBY_ENDS:
+		/* To give all its memory back takes time, in which another daemon may be about to take over. */
+		nice_last();
 		return START_NOT_NEEDED;
 	case STANDBY_FAILED:
 		break;

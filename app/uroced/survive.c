@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -35,6 +36,8 @@ become_keeper(int ready, const char *path)
 	char fd[16];
 
 	setsid();
+	/* The daemon may be in a hurry (nice.h). */
+	setpriority(PRIO_PROCESS, 0, 0);
 	if (dup2(ready, READY_FD) < 0)
 		_exit(EXIT_FAILURE);
 	/* Beside a daemon that runs it begins after EAL, whose descriptors are open over an exec(): it would keep hugepages and ports. */
@@ -127,27 +130,56 @@ survivor_begin(struct survivor *s, const char *socket, unsigned int nb_stacks, c
 	return 0;
 }
 
+/** @return 0 or an errno value. */
+static int
+greet(struct survivor *s, uint32_t seconds)
+{
+	const struct keeper_req hello = { .magic = KEEPER_MAGIC, .op = KEEPER_HELLO, .seconds = seconds, .version = KEEPER_VERSION };
+
+	return s->sock < 0 ? errno : keeper_say(s->sock, &hello, -1);
+}
+
+static void
+hang_up(struct survivor *s)
+{
+	if (s->sock >= 0)
+		close(s->sock);
+	s->sock = -1;
+}
+
+void
+survivor_wait(struct survivor *s, const char *socket, uint32_t seconds, unsigned int nb_stacks)
+{
+	char path[SURVIVOR_PATH_BYTES];
+
+	if (survivor_begin(s, socket, nb_stacks, path) != 0)
+		return;
+	s->sock = keeper_connect(path);
+	if (greet(s, seconds) != 0)
+		hang_up(s);
+}
+
 int
 survivor_open(struct survivor *s, const char *socket, uint32_t seconds, unsigned int nb_stacks)
 {
-	const struct keeper_req hello = { .magic = KEEPER_MAGIC, .op = KEEPER_HELLO, .seconds = seconds, .version = KEEPER_VERSION };
 	char path[SURVIVOR_PATH_BYTES];
 	int rc = 0;
 
+	if (s->sock >= 0 && survivor_take(s) == 0)
+		return 0;
+	hang_up(s);
 	if (survivor_begin(s, socket, nb_stacks, path) != 0)
 		return -1;
 	for (unsigned int i = 0; i < TRIES; i++) {
 		s->sock = keeper_connect(path);
 		if (s->sock < 0)
 			s->sock = start_keeper(path);
-		rc = s->sock < 0 ? errno : keeper_say(s->sock, &hello, -1);
+		rc = greet(s, seconds);
 		if (rc == 0)
 			rc = survivor_take(s);
 		if (rc == 0)
 			return 0;
-		if (s->sock >= 0)
-			close(s->sock);
-		s->sock = -1;
+		hang_up(s);
 		/* That of a daemon that has ended is about to end. */
 		if (rc != EPIPE && rc != ECONNRESET)
 			break;
@@ -319,6 +351,17 @@ survivor_host(struct survivor *s, unsigned int number)
 	*k = (struct survivor_stack){ .survivor = s, .number = number };
 	k->host = (struct checkpoint_host){ .begin = host_begin, .keep = host_keep, .forget = host_forget, .complete = host_complete, .arg = k };
 	return &k->host;
+}
+
+void
+survivor_raise(struct survivor *s)
+{
+	int fd = s->sock >= 0 ? fcntl(s->sock, F_DUPFD_CLOEXEC, fds_usual() - 1) : -1;
+
+	if (fd < 0)
+		return;
+	close(s->sock);
+	s->sock = fd;
 }
 
 void

@@ -45,7 +45,14 @@ struct survivor {
 enum { SURVIVOR_PATH_BYTES = sizeof(((struct sockaddr_un *)NULL)->sun_path) };
 
 /**
+ * Tell the keeper, if there is one, that this daemon comes after the one that is served, so that it doesn't end with that. survivor_open() then needn't start one,
+ * which takes long. Should the other daemon crash before its programs are this one's, the keeper gives them to its standby, or to this one, which takes no programs in
+ * this way: if it ends, that is one crash more.
+ */
+void survivor_wait(struct survivor *s, const char *socket, uint32_t seconds, unsigned int nb_stacks);
+/**
  * Find the keeper, or start one. This forks, so it comes before threads and EAL.
+ * @param s  Its sock is -1, or survivor_wait() was called.
  * @param socket  Of the daemon.
  * @param seconds  For how long programs wait for the next daemon.
  * @return 0, or -1 with a message printed: then there is none.
@@ -74,6 +81,11 @@ void survivor_take_back(struct survivor *s, struct stream_in *in);
 void survivor_give_up(struct survivor *s);
 /** @return what the control of stack @p number gets; NULL: nothing of it survives. */
 const struct checkpoint_host *survivor_host(struct survivor *s, unsigned int number);
+/**
+ * [before other threads use it] Give the connection to the keeper a greater number than other descriptors have: should this process crash, the kernel closes that one first
+ * (kernel/task_work.c runs the latest first), and the keeper needn't wait for those that take long.
+ */
+void survivor_raise(struct survivor *s);
 /** The daemon ends properly, or has given its programs to another one. */
 void survivor_end(struct survivor *s);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The daemon as its files see it: what main() has started, how it starts (start.c), and how its programs go to another daemon (upgrade.c, keep.c).
+ * The daemon as its files see it: what main() has started, how it starts (start.c), its devices (vdevs.c), and how its programs
+ * go to another daemon (upgrade.c, keep.c).
  */
 #ifndef UROCED_UROCED_H
 #define UROCED_UROCED_H
@@ -35,11 +36,14 @@ struct uroced {
 	struct timespec began;    /**< when this process began, CLOCK_REALTIME: its configuration isn't older */
 	bool waits;        /**< it is a standby: another daemon is served by the keeper */
 	bool resumes;      /**< it goes on with the programs of another one */
+	bool hurries;      /**< it has called nice_hurry() */
 	_Atomic int asked; /**< socket of a daemon that wants to take over, or -1 */
 };
 
 /** Print a message. @return -1, for the caller to return. */
 int complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/** @return how many descriptors hardly any daemon exceeds, for which the process has room. */
+int fds_usual(void);
 /** Have the lcores run the engines. @return 0, or -1 with a message printed. */
 int launch_engines(struct uroced *u);
 /** End what launch_engines() began, and wait for it. */
@@ -84,14 +88,13 @@ void go_on(struct uroced *u);
 void leave(struct uroced *u, pid_t successor) __attribute__((noreturn));
 /** suspend_check() with the configurations of this daemon. @param text  TALK_TEXT_BYTES long. @return 0, or -1 with a text. */
 int check_programs(struct uroced *u, const struct options *o, struct stream_in *in, char *text);
-/** Before EAL opens its --vdev: remove sockets of memif that nobody listens on. */
-void remove_memif_sockets(const struct options *o);
 
-/* ---- upgrade.c: the daemon that comes ---- */
+/* ---- vdevs.c ---- */
 enum { VDEVS_MAX = 64 };
-/** Devices of the command line, which EAL may only open once the other daemon has closed them. */
+/** Devices of the command line, for which another daemon has to make place. */
 struct vdevs {
 	const char *args[VDEVS_MAX];
+	bool open[VDEVS_MAX];
 	unsigned int n;
 };
 /**
@@ -100,9 +103,27 @@ struct vdevs {
  * @return 0, or -1 with a message printed: they can't be opened when the other daemon has closed them.
  */
 int take_vdevs(const struct uroced *u, struct options *o, const char *option, struct vdevs *v);
-/** Get programs and sockets of the daemon that runs, whose ports are free afterwards. @return 0, or -1 with a message printed. */
-int take_programs(struct uroced *u, const struct options *o, struct stream_in *in);
-/** @return 0, or -1 with a message printed. */
-int probe_vdevs(const struct vdevs *v);
+/**
+ * [EAL runs] Open the devices that can be open in two processes, those of net_af_packet: the kernel takes tens of milliseconds to make one. They receive nothing
+ * until the port is opened. One whose interface isn't there now, or that would take packets of the other daemon's device, is left to probe_vdevs().
+ * @return 0, or -1 with a message printed: the other daemon isn't disturbed.
+ */
+int open_beside(struct vdevs *v);
+/**
+ * Wait until the other daemon's place is free. If all devices are open already, or net_memif's with both ends in that process, it needn't have ended: the kernel
+ * takes its time to close devices and to unmap memory.
+ * @param process  A pidfd of it, or -1: it has ended. Is closed.
+ * @param crashed  It hasn't given its programs, so that it may still serve them until it ends.
+ * @return false: the place isn't free after 20 s.
+ */
+bool vdevs_wait(const struct vdevs *v, const struct uroced *u, int process, bool crashed);
+/** Open those that aren't open. @return 0, or -1 with a message printed. */
+int probe_vdevs(struct vdevs *v);
+/** Before EAL opens its --vdev: remove sockets of memif that nobody listens on. */
+void remove_memif_sockets(const struct options *o);
+
+/* ---- upgrade.c: the daemon that comes ---- */
+/** Get programs and sockets of the daemon that runs, whose place is free afterwards. @return 0, or -1 with a message printed. */
+int take_programs(struct uroced *u, const struct options *o, const struct vdevs *v, struct stream_in *in);
 
 #endif /* UROCED_UROCED_H */

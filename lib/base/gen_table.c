@@ -6,6 +6,8 @@
 
 #include "base/assert.h"
 
+enum { SEARCHES = 16 }; /* so many take less time than to find out where all slots are */
+
 static void
 put(struct gen_table *t, uint32_t at, uint32_t slot)
 {
@@ -32,6 +34,19 @@ place(const struct gen_table *t, uint32_t n)
 	return i >= t->size ? i - t->size : i;
 }
 
+/** Bring the slots into a random order. Half a number is enough for each of them, and this is a part of the time that programs wait for a new daemon. */
+static void
+shuffle(struct gen_table *t)
+{
+	uint64_t random = 0;
+
+	for (uint32_t i = t->size - 1, left = 0; i > 0; i--) {
+		random = left == 0 ? secret_next(&t->secret) : random >> 32;
+		left = left == 0;
+		swap(t, i, (uint32_t)((random & UINT32_MAX) * (i + 1) >> 32));
+	}
+}
+
 int
 gen_table_init(struct gen_table *t, uint32_t size, const struct secret *secret)
 {
@@ -49,10 +64,7 @@ gen_table_init(struct gen_table *t, uint32_t size, const struct secret *secret)
 		return 0;
 	t->random = true;
 	t->secret = *secret;
-	for (uint32_t i = 0; i < size; i++)
-		t->generation[i] = (uint32_t)secret_next(&t->secret);
-	for (uint32_t i = size - 1; i > 0; i--)
-		swap(t, i, (uint32_t)(secret_next(&t->secret) % (i + 1)));
+	shuffle(t);
 	return 0;
 }
 
@@ -91,17 +103,46 @@ know_where(struct gen_table *t)
 	return t->where != NULL;
 }
 
+/** @return the place in the ring of @p slot; UINT32_MAX: it isn't free. */
+static uint32_t
+search(const struct gen_table *t, uint32_t slot)
+{
+	uint32_t behind = t->size - t->free_head, last = t->nb_free < behind ? t->nb_free : behind;
+
+	for (uint32_t i = 0; i < last; i++)
+		if (t->free_ring[t->free_head + i] == slot)
+			return t->free_head + i;
+	for (uint32_t i = 0; i < t->nb_free - last; i++)
+		if (t->free_ring[i] == slot)
+			return i;
+	return UINT32_MAX;
+}
+
+/** The same. */
+static uint32_t
+look_up(struct gen_table *t, uint32_t slot)
+{
+	uint32_t at, n;
+
+	if (t->where == NULL && t->searches < SEARCHES) {
+		t->searches++;
+		return search(t, slot);
+	}
+	if (!know_where(t))
+		return UINT32_MAX;
+	at = t->where[slot];
+	n = at + (at < t->free_head ? t->size : 0) - t->free_head;
+	return n < t->nb_free && t->free_ring[at] == slot ? at : UINT32_MAX;
+}
+
 bool
 gen_table_take_as(struct gen_table *t, uint32_t slot, uint32_t generation)
 {
-	uint32_t n;
+	uint32_t at = slot < t->size ? look_up(t, slot) : UINT32_MAX;
 
-	if (slot >= t->size || !know_where(t))
+	if (at == UINT32_MAX)
 		return false;
-	n = t->where[slot] + (t->where[slot] < t->free_head ? t->size : 0) - t->free_head;
-	if (n >= t->nb_free || t->free_ring[t->where[slot]] != slot)
-		return false;
-	swap(t, t->free_head, t->where[slot]);
+	swap(t, t->free_head, at);
 	t->free_head = place(t, 1);
 	t->nb_free--;
 	/* The next object's number is another one, as gen_table_next() promises. */

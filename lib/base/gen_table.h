@@ -31,7 +31,8 @@ struct gen_table {
 	uint32_t slot_bits;
 	uint32_t nb_free, free_head;
 	uint32_t *free_ring;  /**< free slots, the one that has been free for longest first */
-	uint32_t *where;      /**< by slot: its place in free_ring, if it is free; NULL: nobody has asked for a certain slot yet */
+	uint32_t *where;      /**< by slot: its place in free_ring, if it is free; NULL: hardly anybody has asked for a certain slot yet */
+	uint32_t searches;    /**< for certain slots, without it */
 	uint32_t *generation; /**< by slot: what gen_table_next() gives next; with a secret, what it gave last */
 	bool random;          /**< there is a secret */
 	struct secret secret;
@@ -70,8 +71,8 @@ gen_table_full(const struct gen_table *t)
 /** Take a free slot; there must be one. */
 uint32_t gen_table_take(struct gen_table *t);
 /**
- * Take slot @p slot for an object that has had a number with @p generation in another table. The first call takes a
- * while in a large table, which then needs four bytes more for each slot.
+ * Take slot @p slot for an object that has had a number with @p generation in another table. After some calls one takes a
+ * while in a large table, which then needs four bytes more for each slot, and further ones are quick.
  * @return false: there is no such slot, it is in use, or there is no memory.
  */
 bool gen_table_take_as(struct gen_table *t, uint32_t slot, uint32_t generation);

@@ -407,6 +407,12 @@ init_tables(struct control *c)
 	return c->rx != NULL && c->peers != NULL && handles_add(&c->srqns, c) != HANDLE_NONE && handles_add(&c->pd_ids, c) != HANDLE_NONE ? 0 : ENOMEM;
 }
 
+bool
+control_names_are_taken(const struct uroced_config *conf)
+{
+	return (conf->metrics[0] != '\0' && exporter_is_there(conf->metrics)) || (conf->telemetry && telemetry_socket_is_there(conf));
+}
+
 struct control *
 control_create(const struct control_setup *setup, int listen_fd, char *err)
 {

@@ -86,6 +86,12 @@ int control_socket_publish(const char *path, char *err);
 void control_socket_remove(const char *path);
 
 /**
+ * Whether another process still has one of the addresses, besides the programs' socket, at which control_create() will listen: those of telemetry
+ * and metrics. Sockets at which nobody listens are removed. Thread: any.
+ */
+bool control_names_are_taken(const struct uroced_config *conf);
+
+/**
  * Create the control thread's state.
  * @param listen_fd  From control_socket_bind(), owned by the control from now on. -1: no other programs are served.
  * @param err  CONFIG_ERR_BYTES long.

@@ -12,6 +12,8 @@
 #include "control/obj/own_address_priv.h"
 #include "control/observe/sysfs.h"
 
+#define POPULATE_NS UINT64_C(1000000000)
+
 static struct net_port *
 port_of(const struct port_watch *w)
 {
@@ -132,6 +134,16 @@ device_back(struct port_watch *w)
 		sysfs_write_gids(c, w->index, UINT32_MAX);
 }
 
+static void
+came_up(struct port_watch *w)
+{
+	net_port_came_up(port_of(w));
+	if (w->polled)
+		net_port_populate(port_of(w));
+	else
+		w->populate_ns = 1;
+}
+
 /** enum port_action, in its order. */
 static void
 act(struct port_watch *w, uint32_t todo)
@@ -143,7 +155,7 @@ act(struct port_watch *w, uint32_t todo)
 	if (todo & PORT_DO_RESTART)
 		restart(w, (todo & PORT_DO_RESET) != 0);
 	if (todo & PORT_SAY_UP)
-		net_port_came_up(port_of(w));
+		came_up(w);
 	if (todo & PORT_DO_RESUME)
 		use(w, true);
 	if (todo & PORT_SAY_DOWN)
@@ -213,6 +225,19 @@ ports_stop(struct control *c)
 	}
 }
 
+/** Programs are served from now on. */
+static void
+begin_polling(struct port_watch *w, uint64_t now_ns)
+{
+	w->polled = true;
+	/* Those that have waited for this daemon go on first. What their packets need before that is populated by page faults. */
+	if (w->populate_ns != 0 && w->control->taken_over.daemons != 0)
+		w->populate_ns = now_ns + POPULATE_NS;
+	/* The daemon before may have left others. */
+	if (w->control->sysfs)
+		sysfs_write_link(w->control, w->index);
+}
+
 uint64_t
 ports_poll(struct control *c, uint64_t now_ns)
 {
@@ -225,6 +250,12 @@ ports_poll(struct control *c, uint64_t now_ns)
 	for (unsigned int i = 0; i < c->s.nb_ports; i++) {
 		struct port_watch *w = &c->ports[i];
 
+		if (!w->polled)
+			begin_polling(w, now_ns);
+		if (w->populate_ns != 0 && now_ns >= w->populate_ns) {
+			net_port_populate(port_of(w));
+			w->populate_ns = 0;
+		}
 		run(w, look, now_ns);
 		next = RTE_MIN(next, port_track_due(&w->track));
 	}

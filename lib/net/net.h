@@ -161,6 +161,11 @@ bool net_port_is_gone(const struct net_port *p);
  * ECANCELED; their callbacks must not use the port.
  */
 void net_port_close(struct net_port *p);
+/**
+ * [control, engines stopped] As net_port_close(), in a process that may only end afterwards, and for whose end another one waits: what takes time and ends
+ * with the process anyway is left to that.
+ */
+void net_port_leave(struct net_port *p);
 
 /*
  * ---- Addresses ----
@@ -308,11 +313,10 @@ bool net_port_wake_is_doubtful(const struct net_port *p);
 bool net_port_wake_arm(const struct net_port *p, uint16_t queue);
 /** [engine] The sleep is over. */
 void net_port_wake_disarm(const struct net_port *p, uint16_t queue);
-/**
- * [control] The link has come up: make ready what the PMD has mapped, so that the first packets are as fast as the others, and send what
- * its sockets kept while the link was down.
- */
+/** [control] The link has come up: send what the port's sockets kept while it was down. */
 void net_port_came_up(const struct net_port *p);
+/** [control] Make ready what the PMD has mapped since the link came up, so that the first packets are as fast as the others. It takes milliseconds. */
+void net_port_populate(const struct net_port *p);
 
 /**
  * [any] For whoever cleans up after a stack that has lost the right to do so itself.
@@ -323,6 +327,22 @@ uint32_t net_port_xdp_ifindex(const struct net_port *p);
 uint32_t net_xdp_program(uint32_t ifindex);
 /** [any] Remove program @p id from interface @p ifindex, if it is that one (CAP_NET_ADMIN). */
 void net_xdp_detach(uint32_t ifindex, uint32_t id);
+
+/**
+ * [any] Whoever opens a device of net_af_packet beside a daemon that has the interface: have the device's sockets take nothing until net_port_open().
+ * @return false: there is none on interface @p netdev in this process, or it takes no filter.
+ */
+bool net_packet_sockets_mute(const char *netdev);
+/**
+ * [any] The sockets of a device of net_af_packet form a group in which the kernel distributes packets (PACKET_FANOUT). Its number is that of the process, by 16 bits, and in
+ * another PID namespace another process may have the same.
+ * @return whether the number of the group that this process's device on interface @p netdev would have is taken: it would take the other one's packets.
+ */
+bool net_packet_group_is_taken(const char *netdev);
+/** [any] @return whether this process has a packet socket on interface @p netdev: an interface that has been made anew has none. */
+bool net_packet_sockets_there(const char *netdev);
+/** [any] @return whether UDP port 4791 is taken on interface @p netdev: then no port can be opened there. */
+bool net_roce_port_is_taken(const char *netdev);
 
 /** What an engine learned from a packet. */
 enum net_learned_kind {

@@ -414,7 +414,7 @@ stack_leave(struct uroce *u)
 	for (unsigned int i = 0; i < u->nb_ports; i++) {
 		if (u->impairs[i] != NULL)
 			impair_detach(u->impairs[i]);
-		net_port_close(u->ports[i]);
+		net_port_leave(u->ports[i]);
 	}
 }
 

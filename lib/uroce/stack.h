@@ -153,8 +153,8 @@ struct uroce *stack_create_on(const struct uroce_params *p, const struct uroced_
 int stack_publish(struct uroce *u, char *err);
 
 /**
- * [engines stopped] After control_save(): close the ports, which the next daemon opens, and give up what only one daemon can have. Afterwards the process
- * may only end: programs go on using the memory that it shares with them.
+ * [engines stopped] After control_save(): close the ports, as far as the next daemon can't open them otherwise, and give up what only one daemon can have.
+ * Afterwards the process may only end: programs go on using the memory that it shares with them.
  */
 void stack_leave(struct uroce *u);
 

@@ -344,18 +344,37 @@ talk_ask(const char *path, struct talk *t, struct stream_in *in, char *text)
 	return -1;
 }
 
+static int
+answer(const struct talk *t, int status, const char *text)
+{
+	struct talk_answer a = { .magic = CTL_MAGIC, .status = status };
+
+	snprintf(a.text, sizeof(a.text), "%s", text);
+	return send_message(t->sock, &a, sizeof(a), NULL, 0, WAIT_MS);
+}
+
 int
 talk_reply(struct talk *t, int status, const char *text)
 {
-	struct talk_answer a = { .magic = CTL_MAGIC, .status = status };
-	int rc;
+	int rc = answer(t, status, text);
 
-	snprintf(a.text, sizeof(a.text), "%s", text);
-	rc = send_message(t->sock, &a, sizeof(a), NULL, 0, WAIT_MS);
 	/* Until its last descriptor is closed, some drivers still have a socket there, or a program attached to the interface. */
 	if (rc == 0 && status == 0)
 		rc = wait_for(t->pidfd, POLLIN, WAIT_MS);
 	end_talk(t);
+	return rc == 0 ? 0 : -1;
+}
+
+int
+talk_taken(struct talk *t, int *process)
+{
+	int rc = answer(t, 0, "");
+
+	*process = t->pidfd;
+	t->pidfd = -1;
+	end_talk(t);
+	if (rc != 0)
+		close(*process);
 	return rc == 0 ? 0 : -1;
 }
 

@@ -79,6 +79,11 @@ struct talk {
 int talk_ask(const char *path, struct talk *t, struct stream_in *in, char *text);
 /** [new] Answer. With status 0 wait until the old daemon has ended. @return 0, or -1: it doesn't end. */
 int talk_reply(struct talk *t, int status, const char *text);
+/**
+ * [new] Answer that the programs have been taken, and don't wait. @param process  Receives a pidfd of the old daemon, which closes its ports and ends.
+ * @return 0, or -1: it can't be told.
+ */
+int talk_taken(struct talk *t, int *process);
 void talk_free(struct stream_in *in);
 
 #endif /* UROCE_TALK_H */

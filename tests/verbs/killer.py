@@ -90,6 +90,9 @@ class Killer:
             logs = [os.path.getsize(host['log']) for host in hosts]
             for host in hosts:
                 Process.of(host['pid_file']).signal(signal.SIGKILL)
+            # A standby serves while the kernel still closes the sockets of the daemon that was killed, and the lab would take that for the one that serves.
+            for host in hosts:
+                restart.kill(host)
             for host, log_from in zip(hosts, logs):
                 standby = Process.of(host['pid_file'] + daemon.STANDBY)
                 daemon.wait_said(host, 'uroced: ready', log_from, lambda standby=standby: None if standby.alive() else 'unknown')

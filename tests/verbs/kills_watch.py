@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What daemons, their keepers and programs have: memory and descriptors, to be compared before and after many kills."""
 
+import contextlib
 import os
 import time
 
@@ -12,6 +13,8 @@ REST_TRIES = 40
 RISING_KB, RISING_SECONDS = 1 << 10, 1      # a program whose memory grows faster than that has only just begun
 # How much more there may be in the end. Descriptors, memfds and files: none.
 MORE_KB = {'daemon': 16 << 10, 'keeper': 1 << 10, 'memfds': 0, 'files': 256}
+# EAL's folders of daemons that have ended are removed by a daemon that starts after that. The last ones may have ended later.
+ENDED_FOLDERS = 4
 
 
 def command(pid):
@@ -32,43 +35,75 @@ def resident_kb(pid):
         return next((int(line.split()[1]) for line in f if line.startswith('VmRSS:')), 0)
 
 
+def open_files(pid):
+    """Each descriptor's (link, path)"""
+    for fd in os.listdir(f'/proc/{pid}/fd'):
+        path = f'/proc/{pid}/fd/{fd}'
+        try:
+            yield os.readlink(path), path
+        except OSError:
+            continue
+
+
+def is_of_eal(link):
+    """Whether it is EAL's memory. A daemon that found no hugepages has a memfd, and another number of descriptors."""
+    return link.startswith('/memfd:nohuge') or '/huge/' in link or '/fbarray_memseg' in link
+
+
 def descriptors(pid):
-    return len(os.listdir(f'/proc/{pid}/fd'))
+    return sum(not is_of_eal(link) for link, _ in open_files(pid))
 
 
-def memfds_kb(pids):
-    """@return how much memory the memfds have that these processes hold, each once"""
+def memfds(pids, wanted):
+    """@return how much memory the memfds have that these processes hold, each once, in KB; those whose links WANTED says"""
     found = {}
     for pid in pids:
-        for fd in os.listdir(f'/proc/{pid}/fd'):
-            path = f'/proc/{pid}/fd/{fd}'
-            try:
-                if os.readlink(path).startswith('/memfd:'):
+        for link, path in open_files(pid):
+            with contextlib.suppress(OSError):
+                if link.startswith('/memfd:') and wanted(link):
                     info = os.stat(path)
                     found[info.st_ino] = info.st_blocks // 2
-            except OSError:
-                continue
     return sum(found.values())
 
 
+def memfds_kb(pids):
+    return memfds(pids, lambda link: not is_of_eal(link))
+
+
+def own_kb(pid):
+    """What is resident, without EAL's memory"""
+    return resident_kb(pid) - memfds((pid,), is_of_eal)
+
+
+def has_ended(folder):
+    """Whether it is EAL's of a daemon that began beside another one, which is in its name, and has ended"""
+    pid = folder.rpartition('.')[2]
+    return os.path.basename(os.path.dirname(folder)) == 'dpdk' and pid.isdigit() and not os.path.exists(f'/proc/{pid}')
+
+
 def files_kb(folder):
-    """@return how much the lab's folder has, and EAL's files in it, but not the logs"""
-    total = 0
-    for where, _, names in os.walk(folder):
+    """@return how much the lab's folder has, and EAL's files of daemons in it, but not the logs; how many of EAL's folders are of daemons that have ended"""
+    total = ended = 0
+    for where, folders, names in os.walk(folder):
+        if has_ended(where):
+            folders.clear()
+            ended += 1
+            continue
         for name in names:
             try:
                 total += os.lstat(os.path.join(where, name)).st_blocks // 2 if not name.endswith('.log') else 0
             except OSError:
                 continue
-    return total
+    return total, ended
 
 
 def look(lab):
     """@return {what: how much} of a lab in which no program runs"""
-    found = {'files KB': files_kb(lab.data['dir'])}
+    files, ended = files_kb(lab.data['dir'])
+    found = {'files KB': files, 'ended folders': max(ended, ENDED_FOLDERS)}
     for host in lab.data['hosts'][:1] if lab.data['one_process'] else lab.data['hosts']:
         name, daemon, keeper = host['name'], lab.pid(host['name']), keeper_pid(host)
-        found |= {f'{name} daemon KB': resident_kb(daemon), f'{name} daemon descriptors': descriptors(daemon), f'{name} keeper KB': resident_kb(keeper),
+        found |= {f'{name} daemon KB': own_kb(daemon), f'{name} daemon descriptors': descriptors(daemon), f'{name} keeper KB': resident_kb(keeper),
                   f'{name} keeper descriptors': descriptors(keeper), f'{name} memfds KB': memfds_kb((daemon, keeper))}
     return found
 

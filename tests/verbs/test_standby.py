@@ -27,11 +27,12 @@ import test_crash  # noqa: E402
 import test_restart  # noqa: E402
 from test_crash import LONG, SURVIVE  # noqa: E402
 from test_restart import MEMIF, SECONDS, VETH  # noqa: E402
-from uroce_lab import LabError, daemon, restart, telemetry  # noqa: E402
+from uroce_lab import LabError, daemon, restart, telemetry, wires  # noqa: E402
 from uroce_lab.state import Process, State, lock  # noqa: E402
 
 STANDBY = (SURVIVE, '--standby')
 GAP_MS = 300
+GAP_OPEN_MS = 150           # where the port needn't be opened first
 CM_LOAD = os.path.join(daemon.build_dir(), 'tests/verbs/cm_load')
 IDLE = 5000 if LONG else 500    # connections in each direction that nobody uses
 IDLE_SECONDS = 25 if LONG else 8
@@ -41,6 +42,19 @@ IDLE_GAP_MS = 1000
 def part_of(times, part):
     """@return the percentile of sorted times"""
     return times[math.ceil(part * len(times)) - 1]
+
+
+def niceness(pid):
+    """@return the nice values of a process's threads, and of its session"""
+    threads = set()
+    for task in os.listdir(f'/proc/{pid}/task'):
+        with open(f'/proc/{pid}/task/{task}/stat', encoding='ascii', errors='replace') as f:
+            threads.add(int(f.read().rpartition(')')[2].split()[16]))
+    try:
+        with open(f'/proc/{pid}/autogroup', encoding='ascii') as f:
+            return threads, f.read().split()[-1]
+    except FileNotFoundError:
+        return threads, '0'
 
 
 class Standing:
@@ -67,6 +81,7 @@ class Standing:
 
     def restart(self, status=0, **options):
         before = self.lab.pid(self.host), self.standby().pid
+        nice = niceness(before[1])
         said = super().restart(status, **options)
         if status:
             return said
@@ -74,6 +89,8 @@ class Standing:
         self.assertEqual(after[0], before[1], said)
         self.assertNotIn(after[1], (0, *before))
         self.assertTrue(self.standby().alive() and self.lab.whole(), self.lab.logs())
+        # It was in a hurry until it served.
+        self.assertEqual(niceness(after[0]), nice)
         type(self).gaps.append(self.taken_over(self.host)['gap_us'] / 1000)
         type(self).whole.append(float(re.search(r'serves after ([0-9.]+) s', said)[1]) * 1000)
         return said
@@ -91,9 +108,24 @@ class Memif(Standing, test_crash.Connected):
 
 
 class Veth(Standing, test_crash.OneEnd):
+    """The standby has opened its device of net_af_packet before."""
     options = (*VETH, *STANDBY)
+    most_ms = GAP_OPEN_MS
     only_long = ('test_what_arrived_was_right',)
     test_a_stream_of_rsockets_goes_on = test_an_mpi_program_goes_on = test_an_mpi_program_goes_on_without_the_other_end = None
+
+    def test_an_interface_that_was_made_anew_meanwhile(self):
+        """What the standby has opened is of the old one."""
+        self.how = ('--kill',)
+        wires.run('ip', '-n', self.lab.hosts['h1']['namespace'], 'link', 'del', wires.IFACE['veth'])
+        wires.join(self.lab.data)
+        self.restart()
+        type(self).gaps.pop()
+        type(self).whole.pop()
+        server = self.begin('h1', 'ib_write_bw', '-F', '-d', 'uroce0')
+        done = self.lab.run('h2', 'ib_write_bw', '-F', '-d', 'uroce0', '198.18.0.1', timeout=SECONDS)
+        self.assertEqual(done.returncode, 0, done.stdout + self.lab.logs())
+        self.said(server)
 
 
 class Idle(Standing, test_crash.Killing):

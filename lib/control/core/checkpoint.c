@@ -12,6 +12,8 @@
 
 #include <isa-l/crc.h>
 
+#include <rte_common.h>
+
 #include "base/assert.h"
 #include "control/core/checkpoint_priv.h"
 
@@ -37,6 +39,7 @@ struct checkpoint {
 	struct chunk *chunks;
 	uint32_t nb_chunks, room_chunks;
 	struct list free[CLASSES]; /**< slots, by the binary logarithm of their size */
+	uint64_t next[CLASSES];    /**< bytes of the next chunk of such slots; 0: it is the first one */
 	uint64_t transaction;      /**< the one that is being written */
 	bool changed;              /**< there is something in it */
 	struct list ended;         /**< slots that are free when it counts */
@@ -149,11 +152,11 @@ class_of(uint64_t bytes)
 	return shift;
 }
 
-/** Add a chunk of slots. @return 0, ENOSPC or ENOMEM. */
+/** Add a chunk of slots. The first ones are small: programs wait for them when a daemon begins. @return 0, ENOSPC or ENOMEM. */
 static int
 grow(struct checkpoint *c, unsigned int shift)
 {
-	uint64_t slot = UINT64_C(1) << shift, n = slot >= CHECKPOINT_CHUNK_BYTES ? 1 : CHECKPOINT_CHUNK_BYTES / slot;
+	uint64_t slot = UINT64_C(1) << shift, chunk = RTE_MAX(c->next[shift], (uint64_t)CHECKPOINT_FIRST_BYTES), n = slot >= chunk ? 1 : chunk / slot;
 	uint64_t bytes = CHECKPOINT_PAGE_BYTES + slot * n;
 	struct checkpoint_chunk *head;
 	struct chunk *chunks;
@@ -180,6 +183,7 @@ grow(struct checkpoint *c, unsigned int shift)
 	*head = (struct checkpoint_chunk){ .magic = CHECKPOINT_MAGIC, .shift = shift, .slots = n };
 	c->chunks[c->nb_chunks++] = (struct chunk){ p, bytes };
 	c->bytes += bytes;
+	c->next[shift] = RTE_MIN(chunk * 2, (uint64_t)CHECKPOINT_CHUNK_BYTES);
 	while (n-- > 0)
 		if (!push(&c->free[shift], p + CHECKPOINT_PAGE_BYTES + n * slot))
 			return ENOMEM;

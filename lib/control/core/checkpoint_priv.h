@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define CHECKPOINT_MAGIC UINT32_C(0x706b4375)
-enum { CHECKPOINT_VERSION = 1, CHECKPOINT_PAGE_BYTES = 4096, CHECKPOINT_CHUNK_BYTES = 1 << 20 };
+enum { CHECKPOINT_VERSION = 1, CHECKPOINT_PAGE_BYTES = 4096, CHECKPOINT_CHUNK_BYTES = 1 << 20, CHECKPOINT_FIRST_BYTES = 1 << 16 };
 
 /** The memfd begins with it; chunks come behind, each at a multiple of CHECKPOINT_PAGE_BYTES. */
 struct checkpoint_page {

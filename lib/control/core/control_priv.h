@@ -133,6 +133,8 @@ struct port_watch {
 	struct control *control;
 	uint16_t index;
 	bool told_why;        /**< the log has said why the port doesn't start */
+	bool polled;          /**< the control thread's loop runs */
+	uint64_t populate_ns; /**< when to call net_port_populate(); 0: it isn't needed */
 	struct gid taken;     /**< the last address that another port had, as the log has said */
 	unsigned int gids_left_out; /**< addresses for which the GID table has no index, as the log has said */
 	uint32_t ip_mtu;      /**< net_port.ip_mtu, as engines know it */

@@ -3,11 +3,11 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <bsd/string.h>
 
+#include "base/socket_path.h"
 #include "control/config/metrics_priv.h"
 #include "control/core/control_priv.h"
 #include "control/observe/exporter_priv.h"
@@ -24,20 +24,6 @@ struct exporter {
 	pthread_t thread;
 	char unlink[CONFIG_METRICS_BYTES]; /**< of a unix socket, else "" */
 };
-
-/** Remove the socket of a daemon that has died; keep one that somebody listens on. */
-static void
-remove_stale(const union metrics_address *a, socklen_t len)
-{
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	struct stat st;
-
-	if (fd < 0)
-		return;
-	if (connect(fd, &a->sa, len) != 0 && errno == ECONNREFUSED && lstat(a->un.sun_path, &st) == 0 && S_ISSOCK(st.st_mode))
-		unlink(a->un.sun_path);
-	close(fd);
-}
 
 /** A client and its deadline: one thread serves all clients, and must be able to end. */
 struct client {
@@ -190,8 +176,9 @@ exporter_start(struct control *c, const char *where, char *err)
 	if (len == 0)
 		goto fail;
 	x->stop_fd = eventfd(0, EFD_CLOEXEC);
+	/* Whoever listens there keeps it, and listen_on() fails. */
 	if (a.sa.sa_family == AF_UNIX)
-		remove_stale(&a, len);
+		(void)socket_path_clear(a.un.sun_path, SOCK_STREAM, &rc);
 	x->listen_fd = listen_on(&a, len);
 	rc = errno;
 	if (x->stop_fd < 0 || x->listen_fd < 0)
@@ -206,6 +193,24 @@ fail:
 	if (x != NULL)
 		exporter_free(x);
 	return NULL;
+}
+
+bool
+exporter_is_there(const char *where)
+{
+	union metrics_address a;
+	socklen_t len = config_metrics_parse(where, &a);
+	int fd, err;
+
+	if (len == 0)
+		return false;
+	if (a.sa.sa_family == AF_UNIX)
+		return socket_path_clear(a.un.sun_path, SOCK_STREAM, &err) == SOCKET_PATH_USED;
+	fd = listen_on(&a, len);
+	err = errno;
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 && err == EADDRINUSE;
 }
 
 void

@@ -9,6 +9,7 @@
 #ifndef UROCE_EXPORTER_H
 #define UROCE_EXPORTER_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 struct control;
@@ -23,6 +24,9 @@ struct exporter;
 struct exporter *exporter_start(struct control *c, const char *where, char *err);
 /** Stop it. NULL is ignored. Must not be called with control_lock() held. */
 void exporter_stop(struct exporter *x);
+
+/** @return whether another exporter, or program, listens at @p where. */
+bool exporter_is_there(const char *where);
 
 /** Write all metrics. [any thread] */
 void exporter_write(struct control *c, FILE *f);

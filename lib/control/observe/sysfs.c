@@ -18,13 +18,26 @@ enum {
 	TREE_DEPTH = 16,
 	TEXT_BYTES = 128,
 	BELOW_BYTES = 256,                                            /* of a name in the directory */
+	LINK_FILES = 3,
 	PATH_BYTES = CONFIG_SOCKET_BYTES + sizeof(".sys/") + BELOW_BYTES, /* of the whole path */
+};
+
+static const char DEVICE[] = "/dev/null";
+
+/** The directory that a daemon before has left, while its files are compared with those that should be there. */
+struct left {
+	int top, folder;         /* the directory, and the folder in it of the latest file; -1: none yet */
+	char below[BELOW_BYTES]; /* of that folder */
+	uint32_t nb;             /* files that it should have, so far */
+	bool useless;            /* something else is there than files with other texts */
 };
 
 /** The state while the directory is written. */
 struct tree {
 	const struct control *c;
-	int rc; /* 0, or errno of the first error, after which nothing more is written */
+	struct left *left; /* or NULL: all files are written */
+	int rc;            /* 0, or errno of the first error, after which nothing more is written */
+	char below[BELOW_BYTES], text[TEXT_BYTES]; /* of the latest file; "": none yet */
 };
 
 /** Make the path of the directory, or of @p below in it. */
@@ -51,28 +64,141 @@ make_folders(const struct control *c, char *path, const char *below)
 	return 0;
 }
 
+static bool
+has_text(int folder, const char *name, const char *text)
+{
+	int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	size_t bytes = strlen(text);
+	char there[TEXT_BYTES];
+	bool same;
+
+	if (fd < 0)
+		return false;
+	same = read(fd, there, sizeof(there)) == (ssize_t)bytes && memcmp(there, text, bytes) == 0;
+	close(fd);
+	return same;
+}
+
 /** Write a file atomically: a program that reads it meanwhile sees the old content. @return 0 or an errno value. */
 static int
-write_file(const struct control *c, const char *below, const char *text)
+replace_file(int at, const char *path, const char *text)
 {
-	char path[PATH_BYTES], new[PATH_BYTES + 1];
 	ssize_t n = (ssize_t)strlen(text);
+	char new[PATH_BYTES + 1];
 	int fd, rc;
 
-	rc = make_folders(c, path, below);
-	if (rc != 0)
-		return rc;
 	snprintf(new, sizeof(new), "%s~", path);
-	fd = open(new, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
+	fd = openat(at, new, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
 	if (fd < 0)
 		return errno;
 	rc = write(fd, text, (size_t)n) == n && fchmod(fd, FILE_MODE) == 0 ? 0 : errno;
 	close(fd);
-	if (rc == 0 && rename(new, path) != 0)
+	if (rc == 0 && renameat(at, new, at, path) != 0)
 		rc = errno;
 	if (rc != 0)
-		unlink(new);
+		unlinkat(at, new, 0);
 	return rc;
+}
+
+/** @return 0 or an errno value. */
+static int
+write_file(const struct control *c, const char *below, const char *text)
+{
+	char path[PATH_BYTES];
+	int rc;
+
+	path_of(c, path, below);
+	if (has_text(AT_FDCWD, path, text))
+		return 0;
+	rc = replace_file(AT_FDCWD, path, text);
+	if (rc != ENOENT)
+		return rc;
+	/* The first one in its folder. */
+	rc = make_folders(c, path, below);
+	return rc == 0 ? replace_file(AT_FDCWD, path, text) : rc;
+}
+
+/* ---- What a daemon before has left ---- */
+/** Open the folder of @p below, in which another user may write. @return the name in it, or NULL: there is none. */
+static const char *
+enter(struct left *l, const char *below)
+{
+	const char *slash = strrchr(below, '/');
+	size_t n = (size_t)(slash - below);
+
+	if (l->folder >= 0 && strncmp(l->below, below, n) == 0 && l->below[n] == '\0')
+		return slash + 1;
+	if (l->folder >= 0)
+		close(l->folder);
+	memcpy(l->below, below, n);
+	l->below[n] = '\0';
+	l->folder = open_beneath(l->top, l->below);
+	return l->folder >= 0 ? slash + 1 : NULL;
+}
+
+/** Have a file with this text: mostly it is there. */
+static void
+keep_file(struct left *l, const char *below, const char *text)
+{
+	const char *name = enter(l, below);
+
+	l->nb++;
+	if (name == NULL || (!has_text(l->folder, name, text) && replace_file(l->folder, name, text) != 0))
+		l->useless = true;
+}
+
+static void
+keep_link(struct left *l, const char *below, const char *to)
+{
+	const char *name = enter(l, below);
+	char there[TEXT_BYTES];
+	size_t bytes = strlen(to);
+
+	l->nb++;
+	if (name == NULL || readlinkat(l->folder, name, there, sizeof(there)) != (ssize_t)bytes || memcmp(there, to, bytes) != 0)
+		l->useless = true;
+}
+
+/** Count what isn't a folder. @param left  So many are expected. @param depth  Of folders below it at most. @return false: there are more, or it can't be told. */
+static bool
+count_below(int at, const char *name, unsigned int depth, uint32_t *left)
+{
+	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	const struct dirent *d;
+	bool good = true;
+
+	if (dir == NULL) {
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	while (good && (d = readdir(dir)) != NULL) {
+		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
+			continue;
+		if (d->d_type == DT_DIR)
+			good = depth > 0 && count_below(fd, d->d_name, depth - 1, left);
+		else
+			good = d->d_type != DT_UNKNOWN && (*left)-- > 0;
+	}
+	closedir(dir);
+	return good;
+}
+
+/**
+ * Most GIDs and P_Keys are unused, and a name more costs less than a file more. Files are replaced, never changed.
+ * @return whether @p below is the latest file, which has the same text, under another name.
+ */
+static bool
+link_latest(const struct tree *t, const char *below, const char *text)
+{
+	char path[PATH_BYTES], latest[PATH_BYTES];
+
+	if (t->below[0] == '\0' || strcmp(text, t->text) != 0)
+		return false;
+	path_of(t->c, latest, t->below);
+	path_of(t->c, path, below);
+	return link(latest, path) == 0;
 }
 
 static void put(struct tree *t, const struct net_port *p, const char *what, int number, const char *fmt, ...)
@@ -91,8 +217,15 @@ put(struct tree *t, const struct net_port *p, const char *what, int number, cons
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	if (t->rc == 0)
-		t->rc = write_file(t->c, below, text);
+	if (t->left != NULL) {
+		keep_file(t->left, below, text);
+		return;
+	}
+	if (t->rc != 0 || link_latest(t, below, text))
+		return;
+	t->rc = write_file(t->c, below, text);
+	snprintf(t->below, sizeof(t->below), "%s", below);
+	snprintf(t->text, sizeof(t->text), "%s", text);
 }
 
 /** Four groups of a GUID, or eight of a GID, in the kernel's format. */
@@ -109,6 +242,9 @@ take_away(const struct tree *t, const struct net_port *p, const char *what, int 
 {
 	char below[BELOW_BYTES], path[PATH_BYTES];
 
+	/* If there is one, it is one too many. */
+	if (t->left != NULL)
+		return;
 	snprintf(below, sizeof(below), "sys/class/infiniband/%s/%s%d", p->conf.name, what, number);
 	path_of(t->c, path, below);
 	unlink(path);
@@ -149,6 +285,10 @@ write_link(struct tree *t, const struct net_port *p)
 	bool up = t->c->link_up[p->index];
 	uint32_t mbps = 0;
 
+	if (t->left != NULL) {
+		t->left->nb += LINK_FILES;
+		return;
+	}
 	net_port_link(p, &mbps);
 	/* Virtual ports don't know their speed; ibv_query_port() reports the same. */
 	if (mbps == 0 || mbps == UINT32_MAX)
@@ -175,9 +315,13 @@ write_port(struct tree *t, const struct net_port *p)
 	write_tables(t, p);
 	/* Programs only check that there is a character device that they may open. */
 	snprintf(below, sizeof(below), "dev/infiniband/%s", p->conf.name);
+	if (t->left != NULL) {
+		keep_link(t->left, below, DEVICE);
+		return;
+	}
 	if (t->rc == 0)
 		t->rc = make_folders(t->c, path, below);
-	if (t->rc == 0 && symlink("/dev/null", path) != 0)
+	if (t->rc == 0 && symlink(DEVICE, path) != 0)
 		t->rc = errno;
 }
 
@@ -297,14 +441,43 @@ warn(const struct tree *t)
 			t->c->s.conf->socket, strerror(t->rc));
 }
 
+/**
+ * Programs that go on may have waited for long enough: where a daemon before has left the same files, they are only read.
+ * @return false: the directory must be made anew.
+ */
+static bool
+keep_tree(const struct control *c)
+{
+	struct left l = { .folder = -1 };
+	struct tree t = { .c = c, .left = &l };
+	char root[PATH_BYTES];
+	struct stat st;
+
+	path_of(c, root, "");
+	l.top = open(root, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (l.top < 0)
+		return false;
+	l.useless = fstat(l.top, &st) != 0 || st.st_uid != geteuid() || (st.st_mode & ACCESSPERMS) != FOLDER_MODE;
+	for (uint16_t i = 0; i < c->s.nb_ports && !l.useless; i++)
+		write_port(&t, c->s.ports[i]);
+	if (!l.useless)
+		l.useless = !count_below(l.top, ".", TREE_DEPTH, &l.nb) || l.nb != 0;
+	if (l.folder >= 0)
+		close(l.folder);
+	close(l.top);
+	return !l.useless;
+}
+
 void
 sysfs_write(struct control *c)
 {
 	struct tree t = { .c = c };
 	char root[PATH_BYTES];
 
-	clear(c);
 	c->sysfs = true;
+	if (keep_tree(c))
+		return;
+	clear(c);
 	path_of(c, root, "");
 	if (mkdir(root, FOLDER_MODE) != 0 || chmod(root, FOLDER_MODE) != 0)
 		t.rc = errno;

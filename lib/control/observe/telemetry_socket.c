@@ -14,6 +14,7 @@
 #include <bsd/string.h>
 #include <rte_common.h>
 
+#include "base/socket_path.h"
 #include "control/observe/telemetry_socket_priv.h"
 #include "ring/abi.h"
 
@@ -468,6 +469,16 @@ telemetry_socket_start(struct control *c, unsigned int number, char *err)
 		return t;
 	socket_free(t);
 	return NULL;
+}
+
+bool
+telemetry_socket_is_there(const struct uroced_config *conf)
+{
+	char path[CONFIG_SOCKET_BYTES + sizeof(TEL_SOCKET_SUFFIX)];
+	int err;
+
+	snprintf(path, sizeof(path), "%s" TEL_SOCKET_SUFFIX, conf->socket);
+	return socket_path_clear(path, SOCK_SEQPACKET, &err) == SOCKET_PATH_USED;
 }
 
 void

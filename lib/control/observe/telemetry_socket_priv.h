@@ -76,4 +76,7 @@ struct telemetry_socket *telemetry_socket_start(struct control *c, unsigned int 
 /** End it. NULL is ignored. Must not be called with control_lock() held. */
 void telemetry_socket_stop(struct telemetry_socket *t);
 
+/** @return whether another daemon's has the name that this configuration gives it. */
+bool telemetry_socket_is_there(const struct uroced_config *conf);
+
 #endif /* UROCE_TELEMETRY_SOCKET_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The kernel's side of a shared port: its interface, sockets and filters (shared.c), queries of its tables (rtnl.c).
+ * The kernel's side of a shared port: its interface and sockets (shared.c), filters of packet sockets (packet.c), queries of its tables (rtnl.c).
  * Thread: control.
  */
 #ifndef UROCE_KERNEL_PRIV_H
@@ -84,17 +84,23 @@ struct net_kernel {
  */
 struct net_kernel *kernel_open(struct net_port *p, uint32_t *mtu, char *err, size_t err_bytes);
 void kernel_close(struct net_kernel *k);
+/** Give UDP port 4791 back, for which another daemon may wait; kernel_close() does the rest. */
+void kernel_release(struct net_kernel *k);
 /**
  * Remove our XDP program from the interface. One found there while no daemon runs was left by a daemon that was killed.
  */
 void kernel_detach_xdp(const struct net_port *p);
-/** Limit this process's packet sockets on the interface to UDP port 4791. @return number of sockets found. */
-unsigned int kernel_filter_packet_sockets(uint32_t ifindex);
-/** @return true if @p fd is a packet socket on the interface. */
-bool kernel_is_packet_socket(int fd, uint32_t ifindex);
 /** @return the MTU of the interface; 0: it can't be read. */
 uint32_t kernel_mtu(const struct net_port *p);
 /** @return true if the interface is up and has a carrier. */
 bool kernel_link(const struct net_port *p);
+
+/* ---- packet.c ---- */
+/** Limit this process's packet sockets on the interface to UDP port 4791. @return number of sockets found. */
+unsigned int kernel_filter_packet_sockets(uint32_t ifindex);
+/** Have them take nothing, until kernel_filter_packet_sockets(). @return number of sockets found. */
+unsigned int kernel_mute_packet_sockets(uint32_t ifindex);
+/** @return true if @p fd is a packet socket on the interface. */
+bool kernel_is_packet_socket(int fd, uint32_t ifindex);
 
 #endif /* UROCE_KERNEL_PRIV_H */

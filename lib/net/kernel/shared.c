@@ -7,10 +7,8 @@
  * - We bind UDP port 4791 on the interface, so that the kernel has a receiver for RoCE packets and does not answer with
  *   port unreachable. The socket's filter drops them before they are queued. The bound port also tells a second daemon
  *   that there is a first one.
- * - af_packet: the PMD's sockets get a filter for UDP port 4791, or they would copy all of the kernel's traffic.
  * - af_xdp: the program stays on the interface when a daemon is killed; the next daemon removes it.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <net/if.h>
 #include <net/if_arp.h>
@@ -24,8 +22,6 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <linux/filter.h>
-#include <linux/if_ether.h>
-#include <linux/if_packet.h>
 
 #include "net/net_priv.h"
 
@@ -149,6 +145,22 @@ blackhole(int family, const char *netdev)
 	return fd;
 }
 
+bool
+net_roce_port_is_taken(const char *netdev)
+{
+	static const int families[] = { AF_INET, AF_INET6 };
+
+	for (unsigned int i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+		int fd = blackhole(families[i], netdev);
+
+		if (fd < 0 && errno == EADDRINUSE)
+			return true;
+		if (fd >= 0)
+			close(fd);
+	}
+	return false;
+}
+
 static void
 close_fd(int *fd)
 {
@@ -158,14 +170,22 @@ close_fd(int *fd)
 }
 
 void
+kernel_release(struct net_kernel *k)
+{
+	if (k == NULL)
+		return;
+	close_fd(&k->blackhole4);
+	close_fd(&k->blackhole6);
+}
+
+void
 kernel_close(struct net_kernel *k)
 {
 	if (k == NULL)
 		return;
+	kernel_release(k);
 	close_fd(&k->rtnl);
 	close_fd(&k->links);
-	close_fd(&k->blackhole4);
-	close_fd(&k->blackhole6);
 	close_fd(&k->trigger4);
 	close_fd(&k->trigger6);
 	free(k);
@@ -317,63 +337,4 @@ net_xdp_detach(uint32_t ifindex, uint32_t id)
 {
 	if (id != 0 && net_xdp_program(ifindex) == id)
 		bpf_xdp_detach((int)ifindex, 0, NULL);
-}
-
-/* ---- af_packet ---- */
-/*
- * Accepts received RoCE v2 packets: not outgoing, nor to another's MAC address, IPv4 (no options, no fragment) or IPv6, UDP, destination port 4791.
- * The kernel has removed a VLAN tag before. Jumps are relative to the next line.
- */
-static struct sock_filter roce_filter[] = {
-	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE)),
-	BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, PACKET_MULTICAST, 16, 0),
-	BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IP, 0, 8),
-	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 14),
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x45, 0, 12),
-	BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 20),
-	BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 0x3fff, 10, 0),
-	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 23),
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, 8),
-	BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 36),
-	BPF_JUMP(BPF_JMP | BPF_JA, 4, 0, 0),
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IPV6, 0, 5),
-	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 20),
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, 3),
-	BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 56),
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, WIRE_UDP_PORT, 0, 1),
-	BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
-	BPF_STMT(BPF_RET | BPF_K, 0),
-};
-
-bool
-kernel_is_packet_socket(int fd, uint32_t ifindex)
-{
-	struct sockaddr_ll sa = { 0 };
-	socklen_t len = sizeof(sa);
-
-	return getsockname(fd, (struct sockaddr *)&sa, &len) == 0 && sa.sll_family == AF_PACKET &&
-	       (uint32_t)sa.sll_ifindex == ifindex;
-}
-
-unsigned int
-kernel_filter_packet_sockets(uint32_t ifindex)
-{
-	struct sock_fprog prog = { .len = sizeof(roce_filter) / sizeof(roce_filter[0]), .filter = roce_filter };
-	DIR *dir = opendir("/proc/self/fd");
-	const struct dirent *d;
-	unsigned int found = 0;
-	int fd;
-
-	if (dir == NULL)
-		return 0;
-	while ((d = readdir(dir)) != NULL) {
-		fd = atoi(d->d_name);
-		if (d->d_name[0] == '.' || !kernel_is_packet_socket(fd, ifindex))
-			continue;
-		if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)) == 0)
-			found++;
-	}
-	closedir(dir);
-	return found;
 }

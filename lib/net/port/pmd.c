@@ -46,6 +46,7 @@ enum {
 	XDP_SPARE = 1024,       /* held by the engine */
 	XDP_CACHE = 256,
 	DEFAULT_OVERHEAD = RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN,
+	POPULATE_BYTES = 256 << 10,
 };
 
 struct devargs {
@@ -178,8 +179,12 @@ pmd_populate(const struct pmd_profile *prof)
 		if (name == NULL || strncmp(name, prof->mappings, strlen(prof->mappings)) != 0 ||
 		    sscanf(line, "%" SCNxPTR "-%" SCNxPTR " rw", &begin, &end) != 2)
 			continue;
-		/* Where the kernel can't (before 5.14), packets take the page faults. */
-		madvise((void *)begin, end - begin, MADV_POPULATE_WRITE);
+		/*
+		 * Where the kernel can't (before 5.14), packets take the page faults. By parts, as whoever changes mappings meanwhile waits for a call, and everybody's
+		 * page faults wait for that.
+		 */
+		for (uintptr_t at = begin; at < end; at += POPULATE_BYTES)
+			madvise((void *)at, RTE_MIN(end - at, (uintptr_t)POPULATE_BYTES), MADV_POPULATE_WRITE);
 	}
 	fclose(f);
 }

@@ -261,6 +261,7 @@ net_port_close(struct net_port *p)
 	priv = p->priv;
 	reopen_end(p);
 	events_end(p);
+	kernel_release(priv->kernel);
 	if (!queues_close(p))
 		return; /* what it may go on using is never freed */
 	neigh_table_destroy(priv->neigh);
@@ -274,6 +275,14 @@ net_port_close(struct net_port *p)
 	free(p->wake);
 	free(priv);
 	free(p);
+}
+
+void
+net_port_leave(struct net_port *p)
+{
+	/* Of net_memif the next process needs nothing but the name of its socket, which it removes itself. */
+	if (!p->priv->pmd.peer_messages)
+		net_port_close(p);
 }
 
 bool
@@ -290,9 +299,14 @@ net_port_link(const struct net_port *p, uint32_t *speed_mbps)
 void
 net_port_came_up(const struct net_port *p)
 {
-	pmd_populate(&p->priv->pmd);
 	if (p->shared && !p->priv->pmd.xdp)
 		wake_sending(p);
+}
+
+void
+net_port_populate(const struct net_port *p)
+{
+	pmd_populate(&p->priv->pmd);
 }
 
 uint32_t

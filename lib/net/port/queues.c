@@ -18,6 +18,7 @@ enum {
 	PORT_POOL_SPARE = 1024, /* per queue, held by the engine */
 	PORT_START_TRIES = 10, /* for a PMD that needs its peer */
 	PORT_START_INTERVAL_US = 500000,
+	DISCARD_BURST = 32,
 	PORT_STOP_STEP_US = 100,
 	PORT_STOP_STEPS = 100000, /* 10 s */
 };
@@ -125,13 +126,26 @@ configure_queues(struct opening *o, bool interrupts)
 	return 0;
 }
 
+/** Throw away what has been received so far. */
+static void
+discard(const struct net_port *p)
+{
+	struct rte_mbuf *pkts[DISCARD_BURST];
+	uint16_t n;
+
+	for (uint16_t q = 0; q < p->nb_queues; q++)
+		while ((n = rte_eth_rx_burst(p->port_id, q, pkts, DISCARD_BURST)) > 0)
+			rte_pktmbuf_free_bulk(pkts, n);
+}
+
 static int
 start(struct opening *o, unsigned int tries)
 {
 	struct net_port *p = o->p;
+	bool packets = p->shared && !p->priv->pmd.xdp;
 	int rc;
 
-	if (p->shared && !p->priv->pmd.xdp && kernel_filter_packet_sockets(p->ifindex) == 0)
+	if (packets && kernel_mute_packet_sockets(p->ifindex) == 0)
 		return opening_fail(o, "no packet socket on %s takes a filter; is /proc mounted?", p->netdev);
 	rc = rte_eth_dev_start(p->port_id);
 	for (unsigned int i = 1; rc != 0 && p->priv->pmd.needs_peer && i < tries; i++) {
@@ -145,6 +159,12 @@ start(struct opening *o, unsigned int tries)
 	if (rc != 0)
 		return opening_fail(o, "ethdev %s does not start: %s; EAL's log says more", p->conf.ethdev, rte_strerror(-rc));
 	p->priv->started = true;
+	if (packets) {
+		/* What came before there was a filter isn't for us, or is as old as a standby. */
+		discard(p);
+		if (kernel_filter_packet_sockets(p->ifindex) == 0)
+			return opening_fail(o, "no packet socket on %s takes the filter for UDP port %u", p->netdev, WIRE_UDP_PORT);
+	}
 	return 0;
 }
 

@@ -282,12 +282,12 @@ daemon_counts(void)
 				   .attached = mcast_table_attached(stack->sh.mcasts) };
 	DIR *d = opendir("/proc/self/fd");
 
-	/* Between two turns: what a turn has ended is written down at its end. */
+	/* Between two turns: what a turn has ended is written down at its end, and what it has opened for itself is closed. */
 	control_lock(stack->control);
 	control_counts(stack->control, &c.control);
-	control_unlock(stack->control);
 	while (readdir(d) != NULL)
 		c.fds++;
+	control_unlock(stack->control);
 	closedir(d);
 	return c;
 }

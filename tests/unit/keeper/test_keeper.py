@@ -244,6 +244,50 @@ class Daemons(Keeping):
             self.assertEqual(ours.recv(1), b'')
         self.assertFalse(os.path.exists(self.path))
 
+    def serve_who_waits(self, accepted, greeted):
+        """A daemon ends while another one comes: before that the keeper has ACCEPTED the other one, which has GREETED it. Else it sees that together with the END."""
+        first = self.with_one()
+        second = None
+        if accepted:
+            second = self.daemon(hello=False)
+            if greeted:
+                second.say(HELLO, seconds=60)
+            time.sleep(SETTLED)
+        if not greeted:
+            self.keeper.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, self.keeper.pid, os.WSTOPPED)
+            second = second or self.daemon(hello=False)
+            second.say(HELLO, seconds=60)
+        first.say(END)
+        self.keeper.send_signal(signal.SIGCONT)
+        second.take()
+        self.assertEqual((second.given, second.crashes, second.all_crashes), ({}, 0, 0))
+        self.assertTrue(first.ended())
+        with file_of(b'two') as two:
+            second.keep(2, two)
+        second.say(COMMIT)
+        second.crash()
+        third = self.daemon()
+        self.assertEqual((third.crashes, third.read(2)), (1, b'two'))
+        third.say(END)
+        self.assertEqual(self.keeper.wait(SECONDS), 0)
+
+    def test_after_a_proper_end_it_serves_the_daemon_that_waits(self):
+        self.serve_who_waits(accepted=True, greeted=True)
+
+    def test_after_a_proper_end_it_serves_a_daemon_that_has_just_come(self):
+        self.serve_who_waits(accepted=False, greeted=False)
+
+    def test_after_a_proper_end_it_serves_a_daemon_that_has_just_greeted(self):
+        self.serve_who_waits(accepted=True, greeted=False)
+
+    def test_who_says_nothing_doesn_t_keep_it(self):
+        first = self.with_one()
+        silent = self.daemon(hello=False)
+        first.say(END)
+        self.assertEqual(self.keeper.wait(SECONDS), 0)
+        self.assertTrue(silent.ended())
+
     def test_programs_end_when_nobody_comes(self):
         ours, theirs = socket.socketpair()
         with ours, theirs:

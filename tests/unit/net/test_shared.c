@@ -26,6 +26,7 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <rte_dev.h>
 #include <rte_eal.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
@@ -82,12 +83,8 @@ static void
 roce_packets_reach_the_port(void **state)
 {
 	static const int families[] = { AF_INET, AF_INET6 };
-	struct rte_mbuf *m[BURST];
 	uint32_t bytes = 0;
 
-	/* The PMD's sockets are older than their filter: what the kernels said in between is in the ring. */
-	for (uint16_t n; (n = rte_eth_rx_burst(hosts.port->port_id, 0, m, BURST)) > 0;)
-		rte_pktmbuf_free_bulk(m, n);
 	for (size_t i = 0; i < 2; i++) {
 		udp_to_a(families[i], WIRE_UDP_PORT, PACKETS, 1000);
 		assert_int_equal(port_receive(PACKETS, &bytes), PACKETS);
@@ -632,6 +629,46 @@ closed_port_leaves_nothing(void **state)
 	assert_int_equal(rte_mempool_in_use_count(hosts.pool), 0);
 }
 
+/* What a standby has before its daemon ends. */
+static void
+a_device_takes_nothing_until_its_port_is_opened(void **state)
+{
+	struct net_port_config conf = hosts.conf;
+	uint32_t bytes;
+	char err[256];
+
+	assert_false(net_packet_sockets_there("veA"));
+	assert_false(net_packet_sockets_mute("veA"));
+	if (hosts.xdp)
+		skip();
+	assert_false(net_packet_group_is_taken("veA"));
+	strcpy(conf.ethdev, "net_af_packet1");
+	conf.nb_addrs = 1; /* with an MTU of 650 the interface has lost those of IPv6 */
+	assert_int_equal(rte_dev_probe("net_af_packet1,iface=veA,framesz=4352,blocksz=69632,framecnt=512"), 0);
+	assert_true(net_packet_sockets_there("veA"));
+	assert_true(net_packet_group_is_taken("veA"));
+	assert_false(net_packet_sockets_there("lo"));
+	assert_false(net_packet_sockets_there("nosuch"));
+	/* Some that it receives before it has a filter, and some after it. */
+	udp_to_a(AF_INET, WIRE_UDP_PORT, PACKETS, 700);
+	assert_true(net_packet_sockets_mute("veA"));
+	udp_to_a(AF_INET, WIRE_UDP_PORT, PACKETS, 800);
+	assert_false(net_roce_port_is_taken("veA"));
+	hosts.port = net_port_open(&conf, 0, 1, &(struct shared){ .pool = hosts.pool }, err, sizeof(err));
+	if (hosts.port == NULL)
+		fail_msg("%s", err);
+	assert_true(net_roce_port_is_taken("veA"));
+	assert_false(net_roce_port_is_taken("lo"));
+	assert_int_equal(port_receive(1, &bytes), 0);
+	udp_to_a(AF_INET, WIRE_UDP_PORT, PACKETS, 900);
+	assert_int_equal(port_receive(PACKETS, &bytes), PACKETS);
+	assert_int_equal(bytes, 900 + 8 + 14 + 20);
+	net_port_close(hosts.port);
+	hosts.port = NULL;
+	assert_false(net_packet_sockets_there("veA"));
+	assert_int_equal(rte_mempool_in_use_count(hosts.pool), 0);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -658,6 +695,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(mtu_follows_the_interface_as_far_as_buffers_permit),
 		cmocka_unit_test(a_configured_mtu_is_an_upper_limit),
 		cmocka_unit_test(closed_port_leaves_nothing),
+		cmocka_unit_test(a_device_takes_nothing_until_its_port_is_opened),
 	};
 	int rc = hosts_up(argc, argv);
 
