@@ -8,7 +8,7 @@ import socket
 import subprocess
 import time
 
-from . import LabError, wires
+from . import LabError, telemetry, wires
 from .places import ROOT, build_dir  # noqa: F401 - tests know them from here
 from .state import Process, is_root, start_time
 
@@ -246,11 +246,16 @@ def standby_prefix(lab, host, pid):
     return f'{first_prefix(lab, host)}.{pid}'
 
 
+def forget_standby(lab, host, process):
+    """One that has ended."""
+    if process.pid:
+        shutil.rmtree(telemetry.eal_folder(lab, host, standby_prefix(lab, host, process.pid)), ignore_errors=True)
+
+
 def stop_standby(lab, host):
     process = Process.of(host['pid_file'] + STANDBY)
     process.stop()
-    if process.pid:
-        shutil.rmtree(os.path.join('/var/run/dpdk', standby_prefix(lab, host, process.pid)), ignore_errors=True)
+    forget_standby(lab, host, process)
 
 
 def stop(lab, host, child=None):
@@ -258,7 +263,7 @@ def stop(lab, host, child=None):
     process = Process(child.pid, start_time(child.pid)) if child else started(host)
     process.stop(child.poll if child else None)
     # A daemon that was killed leaves EAL's folder behind.
-    shutil.rmtree(os.path.join('/var/run/dpdk', prefix(lab, host)), ignore_errors=True)
+    shutil.rmtree(telemetry.eal_folder(lab, host, prefix(lab, host)), ignore_errors=True)
 
 
 def log_tail(host):

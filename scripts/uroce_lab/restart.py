@@ -38,13 +38,26 @@ def spare_hugepages(lab):
         lib('hugepages_down', spare_huge_file(lab))
 
 
+def wait_ended(host, what, process, seconds, step):
+    end = time.monotonic() + seconds
+    while process.alive():
+        if time.monotonic() > end:
+            raise LabError(f'{what} of {host["name"]}, pid {process.pid}, does not end; its log: {host["log"]}')
+        time.sleep(step)
+
+
 def restart(state, host, how):
     """Restart the daemon of a host, and so those of all hosts that it serves. @param how  hand_over, stop_and_start, kill_and_start or kill_and_stand_in."""
     # Also after a stop: another lab may have taken the pages that were free for a moment. After a crash the keeper still has the namespace with the old ones.
     adopt(state, host)
+    standby = Process.of(host['pid_file'] + daemon.STANDBY)
     with spare_hugepages(state.data) as hugepages:
         how(state, host, hugepages)
         if state.data.get('standby'):
+            # Unless it is the daemon now, it has been told to end, which it does with what time others leave it. From now on its pid file is another one's.
+            if standby.pid != Process.of(host['pid_file']).pid:
+                wait_ended(host, 'the old standby', standby, SECONDS, 0.01)
+                daemon.forget_standby(state.data, host, standby)
             # What the old daemon had may be gone with it: if another lab is taken down before its programs have ended, the kernel takes the first pages
             # that anybody returns.
             daemon.start_standby(state.data, host, hugepages)
@@ -145,10 +158,7 @@ def kill(host):
     old = Process.of(host['pid_file'])
     begin = time.monotonic()
     old.signal(signal.SIGKILL)
-    while old.alive():
-        if time.monotonic() - begin > SECONDS:
-            raise LabError(f'uroced of {host["name"]}, pid {old.pid}, does not end; its log: {host["log"]}')
-        time.sleep(0.001)
+    wait_ended(host, 'uroced', old, SECONDS, 0.001)
     return old, begin
 
 
@@ -186,10 +196,10 @@ def adopt(state, host):
     serving = daemon.serving(host)
     if serving.pid == Process.of(host['pid_file']).pid:
         return
-    old_prefix = daemon.prefix(state.data, host)
+    old_files = telemetry.eal_folder(state.data, host, daemon.prefix(state.data, host))
     os.rename(standby, host['pid_file'])
     has_own_prefix(state, host, serving.pid)
-    shutil.rmtree(os.path.join('/var/run/dpdk', old_prefix), ignore_errors=True)
+    shutil.rmtree(old_files, ignore_errors=True)
 
 
 def has_own_prefix(state, host, pid):
@@ -203,7 +213,7 @@ def has_own_prefix(state, host, pid):
 def hand_over(state, host, hugepages):
     lab = state.data
     old = Process.of(host['pid_file'])
-    old_prefix = daemon.prefix(lab, host)
+    old_files = telemetry.eal_folder(lab, host, daemon.prefix(lab, host))
     log_from = os.path.getsize(host['log'])
     next_file = host['pid_file'] + daemon.NEXT
     begin = time.monotonic()
@@ -217,12 +227,8 @@ def hand_over(state, host, hugepages):
     seconds = time.monotonic() - begin
     os.rename(next_file, host['pid_file'])
     has_own_prefix(state, host, child.pid)
-    end = time.monotonic() + END_SECONDS
-    while old.alive():
-        if time.monotonic() > end:
-            raise LabError(f'the old uroced of {host["name"]}, pid {old.pid}, does not end; its log: {host["log"]}')
-        time.sleep(0.01)
-    shutil.rmtree(os.path.join('/var/run/dpdk', old_prefix), ignore_errors=True)
+    wait_ended(host, 'the old uroced', old, END_SECONDS, 0.01)
+    shutil.rmtree(old_files, ignore_errors=True)
     served = ' and '.join(served['name'] for served in daemon.hosts_of(lab, host))
     print(f'{served}: uroced pid {child.pid} has taken over from pid {old.pid}, {seconds:.2f} s after its start')
 

@@ -114,13 +114,15 @@ def boot_id():
 
 
 def start_time(pid):
-    """@return when process `pid` started, in clock ticks since boot, or None. Tells it from a later process with the same pid."""
+    """@return when process `pid` started, in clock ticks since boot, or None if all its threads have ended. Tells it from a later process with the same pid."""
     try:
         with open(f'/proc/{pid}/stat', encoding='utf-8', errors='replace') as f:
             fields = f.read().rpartition(')')[2].split()
     except OSError:
         return None
-    return None if fields[0] in 'ZX' else int(fields[19])
+    # The first thread's state: if other threads end later, the process still has its descriptors, and locks on files.
+    ended = fields[0] == 'X' or fields[0] == 'Z' and int(fields[17]) <= 1
+    return None if ended else int(fields[19])
 
 
 class Process:

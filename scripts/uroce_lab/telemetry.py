@@ -12,10 +12,14 @@ SECONDS = 10
 SOCKET_PATH_MAX = 107       # sun_path, with its end
 
 
+def eal_folder(lab, host, prefix):
+    """Where EAL of a daemon with this --file-prefix has its files."""
+    return os.path.join('/var/run' if lab['telemetry'] and os.geteuid() == 0 else host['dir'], 'dpdk', prefix)
+
+
 def socket_path(lab, host, prefix):
     """Where the daemon's telemetry listens, or None if that is too long for a socket."""
-    folder = '/var/run' if lab['telemetry'] and os.geteuid() == 0 else host['dir']
-    path = os.path.join(folder, 'dpdk', prefix, 'dpdk_telemetry.v2')
+    path = os.path.join(eal_folder(lab, host, prefix), 'dpdk_telemetry.v2')
     return path if len(path) <= SOCKET_PATH_MAX else None
 
 
