@@ -229,6 +229,7 @@ call_qp_destroy(struct engine *engine, void *arg, uint64_t now_ns)
 static void
 doorbell_call(struct perf_end *e, struct perf_qp *q)
 {
+	qp_doorbell_soon(e->doorbell_arg, q->qp);
 	qp_doorbell(e->doorbell_arg, q->qp);
 }
 

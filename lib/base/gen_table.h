@@ -91,6 +91,14 @@ gen_table_publish(struct gen_table *t, uint32_t slot, void *obj)
 	atomic_store_explicit(&t->slots[slot], obj, memory_order_release);
 }
 
+/** [any thread] Fetch @p slot from memory, for gen_table_get() soon. */
+static inline void
+gen_table_prefetch(const struct gen_table *t, uint32_t slot)
+{
+	if (__builtin_expect(slot < t->size, 1))
+		__builtin_prefetch(&t->slots[slot]);
+}
+
 /** [any thread] @return the object in @p slot, or NULL. Good until the reader's next quiescent state. */
 static inline void *
 gen_table_get(const struct gen_table *t, uint32_t slot)

@@ -22,6 +22,15 @@ wheel_link(struct wheel_entry **head, struct wheel_entry *e)
 	*head = e;
 }
 
+/* @return the first tick that is not before @p ns: a timer is never early. */
+static uint64_t
+tick_of(uint64_t ns)
+{
+	uint64_t tick = (ns >> WHEEL_TICK_SHIFT) + ((ns & ((1u << WHEEL_TICK_SHIFT) - 1)) != 0);
+
+	return tick > WHEEL_TICK_MAX ? WHEEL_TICK_MAX : tick;
+}
+
 /* Put e, whose tick isn't before the wheel's, where it belongs seen from the wheel's position. */
 static void
 wheel_place(struct wheel *w, struct wheel_entry *e)
@@ -38,10 +47,7 @@ void
 wheel_add(struct wheel *w, struct wheel_entry *e, uint64_t expiry_ns)
 {
 	wheel_del(w, e);
-	/* Rounded up: a timer is never early. */
-	e->tick = (expiry_ns >> WHEEL_TICK_SHIFT) + ((expiry_ns & ((1u << WHEEL_TICK_SHIFT) - 1)) != 0);
-	if (e->tick > WHEEL_TICK_MAX)
-		e->tick = WHEEL_TICK_MAX;
+	e->tick = tick_of(expiry_ns);
 	if (e->tick < w->tick)
 		e->tick = w->tick;
 	wheel_place(w, e);
@@ -61,7 +67,22 @@ wheel_del(struct wheel *w, struct wheel_entry *e)
 		w->occupied[e->level] &= ~(UINT64_C(1) << e->slot);
 }
 
-/* Empty one slot: what is due goes to the firing list, the rest down to a lower level. */
+/* Put e off until it is really due. @return false: it isn't needed any more. */
+static bool
+put_off(const struct wheel *w, struct wheel_entry *e)
+{
+	uint64_t due_ns, tick;
+
+	if (w->due_ns == NULL)
+		return true;
+	due_ns = w->due_ns(e);
+	tick = tick_of(due_ns);
+	if (tick > e->tick)
+		e->tick = tick;
+	return due_ns != 0;
+}
+
+/* Empty one slot: what is due goes to the firing list, the rest down to a lower level, or where it is due. */
 static void
 wheel_empty_slot(struct wheel *w, unsigned int level, unsigned int slot)
 {
@@ -71,7 +92,9 @@ wheel_empty_slot(struct wheel *w, unsigned int level, unsigned int slot)
 	w->occupied[level] &= ~(UINT64_C(1) << slot);
 	for (; e != NULL; e = next) {
 		next = e->next;
-		if (e->tick <= w->tick)
+		if (!put_off(w, e))
+			e->pprev = NULL;
+		else if (e->tick <= w->tick)
 			wheel_link(&w->firing, e);
 		else
 			wheel_place(w, e);

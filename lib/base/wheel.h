@@ -36,6 +36,11 @@ struct wheel_entry {
 };
 
 struct wheel {
+	/**
+	 * Set after wheel_init(), or NULL. @return when a running timer is really due, if that is later than what wheel_add() was told; 0: it isn't needed any more.
+	 * It is asked when the timer would fire or come a level down, so that a timer that is put off again and again needn't be moved each time.
+	 */
+	uint64_t (*due_ns)(const struct wheel_entry *e);
 	uint64_t tick;                         /**< the wheel's position */
 	struct wheel_entry *firing;            /**< expired, callback not yet called */
 	uint64_t occupied[WHEEL_LEVELS];       /**< slots that have entries */
@@ -82,7 +87,7 @@ uint32_t wheel_advance(struct wheel *w, uint64_t now_ns, wheel_fn fn, void *arg)
 
 /**
  * @return a time before which no timer is due, UINT64_MAX if none runs. Advancing to it fires a timer or brings
- * one a level down, so a caller that sleeps until then wakes at most WHEEL_LEVELS times per timer.
+ * one a level down, so a caller that sleeps until then wakes at most WHEEL_LEVELS times per timer, and as often again each time that it is put off.
  */
 uint64_t wheel_next(const struct wheel *w);
 

@@ -61,6 +61,12 @@ ring_low(struct engine *e, struct engine_session *s, uint32_t word)
 	uint64_t bits = atomic_exchange(&s->db->low[word], 0);
 	uint32_t n = 0;
 
+	for (uint64_t left = bits; left != 0; left &= left - 1) {
+		uint32_t slot = word * 64 + (uint32_t)__builtin_ctzll(left);
+
+		if (likely(slot < s->max_slots && s->qps[slot] != NULL))
+			qp_doorbell_soon(e->tp, s->qps[slot]);
+	}
 	for (; bits != 0; bits &= bits - 1) {
 		uint32_t slot = word * 64 + (uint32_t)__builtin_ctzll(bits);
 

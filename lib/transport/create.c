@@ -8,6 +8,7 @@
 #include "transport/core/share_priv.h"
 #include "transport/journal/journal_priv.h"
 #include "transport/pools_priv.h"
+#include "transport/timers_priv.h"
 
 struct transport *
 transport_create(const struct transport_config *c)
@@ -49,6 +50,7 @@ transport_create(const struct transport_config *c)
 	TAILQ_INIT(&tp->blocked);
 	TAILQ_INIT(&tp->fresh);
 	wheel_init(&tp->wheel, 0);
+	tp->wheel.due_ns = timer_due_ns;
 	tp->deferred_next_ns = tp->owed_next_ns = UINT64_MAX;
 	TAILQ_INIT(&tp->owed);
 	errno = journal_create(tp);

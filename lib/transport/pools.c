@@ -61,6 +61,7 @@ limits_default(struct tp_limits *l)
 	limit(&l->turn_qps, TP_TURN_QPS);
 	/* Half of them are for the shares that have just got work. */
 	l->turn_qps = RTE_MAX(l->turn_qps, 2);
+	limit(&l->cached_qps, TP_CACHED_QPS);
 	limit(&l->rx_batch, TP_RX_BATCH);
 	limit(&l->touched_cqs, TP_TOUCHED_CQS);
 	limit(&l->deferred_cqs, TP_DEFERRED_CQS);

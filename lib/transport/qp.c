@@ -8,6 +8,7 @@
 #include "transport/core/copy_priv.h"
 #include "transport/core/cq_priv.h"
 #include "transport/core/lend_priv.h"
+#include "transport/core/prefetch_priv.h"
 #include "transport/core/qp_error_priv.h"
 #include "transport/core/qp_table_priv.h"
 #include "transport/core/reorder_priv.h"
@@ -77,6 +78,17 @@ no_sq(void)
 	return (struct ring){ .base = slot, .order = 0, .shift = 5 };
 }
 
+/* Its lines are those of core/prefetch_priv.h. @return a zeroed one, or NULL. */
+static struct qp *
+qp_alloc(void)
+{
+	void *qp;
+
+	if (posix_memalign(&qp, QP_LINE, sizeof(struct qp)) != 0)
+		return NULL;
+	return memset(qp, 0, sizeof(struct qp));
+}
+
 static void
 use_parts(struct qp *qp, int n)
 {
@@ -96,7 +108,7 @@ qp_create_as(struct transport *tp, const struct qp_params *p, uint32_t qpn, stru
 
 	if (!params_ok(tp, p) || p->max_mtu > UROCE_MTU_4096 || p->port >= tp->c.nb_ports)
 		return EINVAL;
-	qp = calloc(1, sizeof(*qp));
+	qp = qp_alloc();
 	if (qp == NULL)
 		return ENOMEM;
 	qp->tp = tp;

@@ -33,6 +33,7 @@ struct tp_limits {
 	uint16_t qp_budget;        /**< packets or WQEs of a QP in a turn */
 	uint16_t turn_budget;      /**< of all QPs */
 	uint16_t turn_qps;         /**< QPs looked at in a turn; 1 counts as 2 */
+	uint16_t cached_qps;       /**< QPs that are taken to stay in a cache */
 	uint16_t rx_batch;         /**< received packets that are parsed before the first of them is handled */
 	uint16_t touched_cqs;      /**< CQs whose events wait for the end of the turn */
 	uint16_t deferred_cqs;     /**< events that moderation holds back */

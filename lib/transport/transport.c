@@ -12,6 +12,7 @@
 #include "transport/core/invariants_priv.h"
 #include "transport/core/mcast_priv.h"
 #include "transport/core/meter_priv.h"
+#include "transport/core/prefetch_priv.h"
 #include "transport/core/qp_table_priv.h"
 #include "transport/core/reorder_priv.h"
 #include "transport/core/rx_wait_priv.h"
@@ -54,6 +55,13 @@ const struct tp_violations *
 transport_violations(const struct transport *tp, uint16_t port)
 {
 	return &tp->violations[port];
+}
+
+void
+qp_doorbell_soon(const struct transport *tp, const struct qp *qp)
+{
+	if (unlikely(prefetch_pays(tp)))
+		prefetch_turn(qp);
 }
 
 void
@@ -390,12 +398,17 @@ rx_no_qp(struct transport *tp, uint16_t port, const struct wire_pkt *p)
 	}
 }
 
-/* Parse a packet and find its QP. @return false: it isn't RoCE. */
+/* @return whether a packet's QP may be another engine's. Then the QP is found before the ICRC is checked: the other engine checks it. */
+static inline bool
+rx_peeks(const struct transport *tp, bool trusted)
+{
+	return tp->c.handoff != NULL && !trusted;
+}
+
+/* Parse a packet. @return false: it isn't RoCE. */
 static inline bool
 rx_parse(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted, struct rx_slot *s)
 {
-	/* If the QP may be another engine's, find the QP before checking the ICRC: the other engine checks it. */
-	bool peek = tp->c.handoff != NULL && !trusted;
 	enum wire_verdict v;
 
 	s->qp = NULL;
@@ -404,7 +417,7 @@ rx_parse(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted, 
 		tp->counters.rx_multi_segment++;
 		return true;
 	}
-	v = wire_parse(rte_pktmbuf_mtod(m, uint8_t *), m->data_len, !trusted && !peek, &s->p);
+	v = wire_parse(rte_pktmbuf_mtod(m, uint8_t *), m->data_len, !trusted && !rx_peeks(tp, trusted), &s->p);
 	if (unlikely(v == WIRE_NOT_ROCE)) {
 		tp->counters.rx_not_roce++;
 		return false;
@@ -416,15 +429,43 @@ rx_parse(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted, 
 		return true;
 	}
 	s->p.inside = trusted;
+	s->good = true;
+	return true;
+}
+
+/* Find the QP of a packet. */
+static inline void
+rx_find(struct transport *tp, bool trusted, struct rx_slot *s)
+{
+	if (unlikely(!s->good))
+		return;
 	s->qp = qp_table_get(tp->c.sh.qps, s->p.bth.dqpn);
-	if (peek && (s->qp == NULL || qp_transport(s->qp) == tp) && !wire_icrc_ok(&s->p)) {
+	if (rx_peeks(tp, trusted) && (s->qp == NULL || qp_transport(s->qp) == tp) && !wire_icrc_ok(&s->p)) {
 		tp->counters.rx_icrc_encapsulated++;
 		s->qp = NULL;
-		return true;
+		s->good = false;
 	}
-	s->good = true;
-	rte_prefetch0(s->qp);
-	return true;
+}
+
+/* The same for all packets of a batch, whose QPs may have to be fetched from memory. */
+static __rte_noinline void
+rx_find_fetching(struct transport *tp, bool trusted, struct rx_slot *slots, uint16_t n)
+{
+	const struct qp *qp;
+
+	for (uint16_t i = 0; i < n; i++)
+		if (slots[i].good)
+			qp_table_prefetch(tp->c.sh.qps, slots[i].p.bth.dqpn);
+	for (uint16_t i = 0; i < n; i++) {
+		qp = slots[i].good ? qp_table_guess(tp->c.sh.qps, slots[i].p.bth.dqpn) : NULL;
+		if (qp != NULL)
+			prefetch_receiver(qp, slots[i].p.op->flags);
+	}
+	for (uint16_t i = 0; i < n; i++) {
+		rx_find(tp, trusted, &slots[i]);
+		if (slots[i].qp != NULL && qp_transport(slots[i].qp) == tp)
+			prefetch_referred(slots[i].qp, slots[i].p.op->flags);
+	}
 }
 
 /* @return true if the packet was handed to another engine, or is held since its QP is on its way to one. */
@@ -448,20 +489,25 @@ rx_batch(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16_t n
 {
 	struct rx_slot slots[TP_RX_BATCH];
 	struct rte_mbuf *done[TP_RX_BATCH];
+	bool fetches = prefetch_pays(tp), roce;
 	uint16_t nb_done = 0, left = 0;
 	struct meter m = { 0 };
-	bool roce;
 
 	UROCE_ASSERT(n <= TP_RX_BATCH);
 	for (uint16_t i = 0; i < n; i++) {
 		if (i + 2 < n)
 			rte_prefetch0(rte_pktmbuf_mtod(pkts[i + 2], void *));
 		roce = rx_parse(tp, port, pkts[i], trusted, &slots[nb_done]);
-		if (likely(roce))
-			done[nb_done++] = pkts[i];
-		else
+		if (unlikely(!roce)) {
 			pkts[left++] = pkts[i];
+			continue;
+		}
+		if (likely(!fetches))
+			rx_find(tp, trusted, &slots[nb_done]);
+		done[nb_done++] = pkts[i];
 	}
+	if (unlikely(fetches))
+		rx_find_fetching(tp, trusted, slots, nb_done);
 	/* For a journal the packets of a batch are one step. */
 	if (unlikely(tp->journal != NULL))
 		journal_room(tp);

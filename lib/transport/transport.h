@@ -546,6 +546,8 @@ void qp_query(const struct qp *qp, struct uroce_qp_attr *attr);
  */
 void qp_destroy(struct transport *tp, struct qp *qp);
 
+/** [engine] qp_doorbell() comes soon, for others before: if the transport has many QPs, fetch this one from memory. */
+void qp_doorbell_soon(const struct transport *tp, const struct qp *qp);
 /** [engine] The client rang the doorbell: look at the SQ, and at the RQ if the QP flushes. */
 void qp_doorbell(struct transport *tp, struct qp *qp);
 /**

@@ -4,11 +4,13 @@
  */
 #include "transport/cc/cc_priv.h"
 #include "transport/core/brief_priv.h"
+#include "transport/core/charge_priv.h"
 #include "transport/core/copy_priv.h"
 #include "transport/core/cq_priv.h"
 #include "transport/core/invariants_priv.h"
 #include "transport/core/local_priv.h"
 #include "transport/core/meter_priv.h"
+#include "transport/core/prefetch_priv.h"
 #include "transport/core/rx_wait_priv.h"
 #include "transport/core/sched_priv.h"
 #include "transport/core/share_priv.h"
@@ -20,6 +22,7 @@
 #include "transport/req/send_queue_priv.h"
 #include "transport/resp/resp_priv.h"
 #include "transport/rx_priv.h"
+#include "transport/timers_priv.h"
 
 /* What is left of a turn. */
 struct turn {
@@ -35,22 +38,6 @@ enum served {
 	SERVED_LIMIT,   /* its rate doesn't let it go on */
 	SERVED_BUDGET,  /* the turn of the transport is over */
 };
-
-static void
-timer_fired(struct wheel_entry *e, void *arg)
-{
-	struct transport *tp = arg;
-	struct qp *qp;
-
-	if (e->kind == TP_TIMER_PACE) {
-		cc_timer(tp, e);
-		return;
-	}
-	qp = (struct qp *)((uint8_t *)e - offsetof(struct qp, loss.timer));
-	loss_timer(tp, qp);
-	if (unlikely(tp->journal != NULL))
-		journal_stepped(tp, qp);
-}
 
 /* ---- QPs ---- */
 /*
@@ -99,47 +86,7 @@ run_qp(struct transport *tp, struct qp *qp, uint32_t budget)
 	return work;
 }
 
-/* ---- Accounting ---- */
-/* What the transport had sent before a QP ran. */
-struct sent_before {
-	uint64_t bytes, packets, paid;
-	uint64_t ticks; /* 0: time isn't measured */
-	uint32_t wqes;
-};
-
-static inline struct sent_before
-sent_before(const struct transport *tp, const struct qp *qp)
-{
-	return (struct sent_before){ tp->counters.tx_bytes, tp->counters.tx_packets, tp->paid_bytes, meter_runs(tp) ? rte_rdtsc() : 0, qp->req.sq.counter };
-}
-
-/* Charge the QP and its share with what it has done since. */
-static inline void
-charge_sent(struct transport *tp, struct qp *qp, const struct sent_before *b)
-{
-	uint64_t bytes = tp->counters.tx_bytes - b->bytes, packets = tp->counters.tx_packets - b->packets;
-	struct share *s = qp->share;
-	uint64_t cost = bytes - (tp->paid_bytes - b->paid) + packets * TP_COST_PACKET + (qp->req.sq.counter - b->wqes) * TP_COST_WQE +
-			TP_COST_LOOK + RTE_MIN(s->nb_active / 2, (uint32_t)TP_COLD_PAIRS) * TP_COST_COLD;
-
-	qp->sched.deficit -= (int32_t)cost;
-	/* Not if a waiting packet was the first to show that others receive, too: then it is measured from the next QP on. */
-	if (unlikely(b->ticks != 0)) {
-		cost = meter_cost(tp, b->ticks, rte_rdtsc());
-		if (qp->path.detour)
-			meter_advance(tp, s, bytes, packets);
-	}
-	share_charge_only(tp, s, (uint32_t)cost);
-	s->stats.bytes += bytes;
-	s->stats.packets += packets;
-	qp->sched.tx_bytes += bytes;
-	qp->sched.tx_packets += packets;
-	/* Not if it has sent nothing: what comes next may be large. */
-	qp->sched.small = bytes < packets * TP_SMALL_BYTES;
-	if (unlikely(s->rate != NULL))
-		share_rate_charge(s, bytes, packets, tp->now_ns);
-}
-
+/* ---- QPs of a share ---- */
 /* Run a QP on its share's account. @return the work done. */
 static inline uint32_t
 visit(struct transport *tp, struct share *s, struct qp *qp, uint32_t budget)
@@ -147,6 +94,8 @@ visit(struct transport *tp, struct share *s, struct qp *qp, uint32_t budget)
 	struct sent_before b = sent_before(tp, qp);
 	uint32_t work;
 
+	if (unlikely(s->nb_active > tp->c.limits.cached_qps))
+		prefetch_next(s);
 	atomic_store_explicit(&tp->serving, qp, memory_order_relaxed);
 	work = run_qp(tp, qp, budget);
 	if (unlikely(tp->journal != NULL) && work != 0)
@@ -203,19 +152,56 @@ budget_alone(const struct transport *tp, const struct qp *qp)
 	return (uint32_t)tp->c.limits.qp_budget << qp->sched.small;
 }
 
+/* @return whether no port takes any more packets in this turn. */
+static bool
+ports_are_full(const struct transport *tp)
+{
+	for (uint16_t p = 0; p < tp->c.nb_ports; p++)
+		if (tp->tx[p].n < tp->c.limits.tx_packets)
+			return false;
+	return true;
+}
+
+/* A QP had a turn in vain. @return whether others needn't be looked at: only those whose packets stay on this host can have room. */
+static inline bool
+looks_are_vain(const struct transport *tp, uint32_t *vain)
+{
+	return ports_are_full(tp) && ++*vain >= TP_VAIN_LOOKS;
+}
+
+/*
+ * Looks at @p vain QPs have shown that there is no room. They are the first to get some. But if nobody has got any in this turn, others are looked at next
+ * time: their packets may stay on this host.
+ */
+static void
+look_again(struct share *s, uint32_t vain, bool worked)
+{
+	struct qp *qp;
+
+	for (; worked && vain > 0 && (qp = TAILQ_LAST(&s->active, tp_qp_list)) != NULL; vain--) {
+		TAILQ_REMOVE(&s->active, qp, sched.active_link);
+		TAILQ_INSERT_HEAD(&s->active, qp, sched.active_link);
+	}
+}
+
 /* The usual case: no other share wants a turn. It owes nothing for the time that nobody else wanted. */
 static uint32_t
 run_alone(struct transport *tp, struct share *s)
 {
-	uint32_t n = RTE_MIN(s->nb_active, (uint32_t)tp->c.limits.turn_qps), work = 0;
+	uint32_t n = RTE_MIN(s->nb_active, (uint32_t)tp->c.limits.turn_qps), work = 0, vain = 0;
 	bool brief = turns_are_brief(tp, s);
 	uint64_t before = tp->cost;
 
 	s->deficit = quantum_of(tp, s, brief);
 	while (n-- > 0 && work < tp->c.limits.turn_budget && (!brief || s->deficit > 0)) {
 		struct qp *qp = next_qp(s);
+		uint32_t did = visit(tp, s, qp, brief ? budget_for(qp, s->deficit, true) : budget_alone(tp, qp));
 
-		work += visit(tp, s, qp, brief ? budget_for(qp, s->deficit, true) : budget_alone(tp, qp));
+		work += did;
+		if (unlikely(did == 0) && looks_are_vain(tp, &vain)) {
+			look_again(s, vain, work != 0);
+			break;
+		}
 	}
 	if (work == 0)
 		note_idle(s);

@@ -24,6 +24,11 @@ static uint32_t wanted;
 /* ---- What the production files call ---- */
 /* Fetches what was posted. No queue is watched here. */
 void
+qp_doorbell_soon(const struct transport *tp, const struct qp *qp)
+{
+}
+
+void
 qp_doorbell(struct transport *tp, struct qp *qp)
 {
 	unsigned int i = (unsigned int)((uintptr_t)qp - 1);

@@ -42,6 +42,21 @@ qp_cq_dead(const struct sim_qp *q)
 	return q->send_cq->dead || q->recv_cq->dead;
 }
 
+/* Whether a host has few places for copies, and packets have been dropped since others had them. */
+static bool
+copies_lacked_places(const struct sim_world *w, const struct sim_ep *ep)
+{
+	if (w->cfg.pools.copy_jobs == 0 && w->cfg.pools.copy_pkts == 0)
+		return false;
+	for (uint32_t i = 0; i < ep->nb_engines; i++) {
+		const struct tp_counters *c = transport_counters(ep->engines[i].tp);
+
+		if (c->rx_copy_dropped != 0 || c->copy_no_room != 0)
+			return true;
+	}
+	return false;
+}
+
 /* Whether what @p q asks for may never come through, though nothing is wrong. */
 static bool
 answers_may_not_come(const struct sim_world *w, const struct sim_qp *q)
@@ -49,13 +64,7 @@ answers_may_not_come(const struct sim_world *w, const struct sim_qp *q)
 	/* A foreign requester asks for all of a READ again. A switch's queue that is shorter never has room for all of the answer. */
 	if (q->foreign != NULL && (w->cfg.faults & SIM_F_QUEUE))
 		return true;
-	/* Its host has few places for copies, and others had them. */
-	if (w->cfg.pools.copy_jobs == 0 && w->cfg.pools.copy_pkts == 0)
-		return false;
-	for (uint32_t i = 0; i < q->ep->nb_engines; i++)
-		if (transport_counters(q->ep->engines[i].tp)->rx_copy_dropped != 0)
-			return true;
-	return false;
+	return copies_lacked_places(w, q->ep);
 }
 
 bool
@@ -89,6 +98,8 @@ retries_may_run_out(const struct sim_world *w, const struct sim_qp *q, const str
 	/* On a good network the NAK arrives before the peer falls silent. */
 	if (q->conn->type != UROCE_QPT_RC)
 		return false;
+	if (copies_lacked_places(w, p->ep))
+		return true;
 	if (w->cfg.lossless && p->attr.rnr_retry == 7 && !p->client_err && !p->planted_local && !p->planted_remote &&
 	    !qp_cq_dead(p) && !(w->cfg.faults & (SIM_F_PLANT_RECV | SIM_F_DEREG)))
 		return false;

@@ -5,7 +5,7 @@
 
 #include "sim.h"
 
-enum { STREAM_CONFIG = 1, STREAM_CC = 32, STREAM_XRC = 33, STREAM_SELECTIVE = 34, STREAM_MCAST = 35, STREAM_APM = 36, STREAM_MODERATE = 37, STREAM_PKEYS = 38, STREAM_FEATURES = 39, STREAM_POOLS = 40, STREAM_NB_SHARES = 41, STREAM_LATE = 43, STREAM_RESTARTS = 45, STREAM_NB_PORTS = 46, STREAM_HUGE = 47, STREAM_CM = 50, STREAM_LIMITS = 51, STREAM_COPY_POOLS = 52, STREAM_MOVING = 53, STREAM_RX_WAITS = 54, STREAM_CRASHES = 55, XRC_ONE_IN = 6,
+enum { STREAM_CONFIG = 1, STREAM_CC = 32, STREAM_XRC = 33, STREAM_SELECTIVE = 34, STREAM_MCAST = 35, STREAM_APM = 36, STREAM_MODERATE = 37, STREAM_PKEYS = 38, STREAM_FEATURES = 39, STREAM_POOLS = 40, STREAM_NB_SHARES = 41, STREAM_LATE = 43, STREAM_RESTARTS = 45, STREAM_NB_PORTS = 46, STREAM_HUGE = 47, STREAM_CM = 50, STREAM_LIMITS = 51, STREAM_COPY_POOLS = 52, STREAM_MOVING = 53, STREAM_RX_WAITS = 54, STREAM_CRASHES = 55, STREAM_CACHED_QPS = 56, XRC_ONE_IN = 6,
        APM_ONE_IN = 6, HUGE_ONE_IN = 400, HUGE_RARER = 64, COPY_JOBS_LEAST = 3, COPY_PKTS_LEAST = 4, CM_ONE_IN = 2, CRASH_ONE_IN = 6 };
 
 const char *
@@ -121,6 +121,16 @@ rx_waits_draw(struct sim_config *c)
 		c->pools.rx_waits = (uint32_t)rng_between(&r, 1, 8);
 }
 
+/* A quarter of the seeds fetch QPs from memory before they are needed, as a transport of many QPs does. */
+static void
+cached_qps_draw(struct sim_config *c)
+{
+	struct rng r = rng_stream(c->seed, STREAM_CACHED_QPS);
+
+	if (rng_one_in(&r, 4))
+		c->limits.cached_qps = (uint16_t)rng_between(&r, 1, 5);
+}
+
 /* Half of the seeds have one to four limits of a few packets, QPs, or whatever it is. */
 static void
 limits_draw(struct sim_config *c)
@@ -215,6 +225,7 @@ limits_print(const struct sim_config *c, FILE *f)
 		    { "packets parsed", l->rx_batch }, { "CQs touched", l->touched_cqs }, { "events deferred", l->deferred_cqs },
 		    { "events owed", l->owed_burst }, { "packets held for copies", l->copy_held }, { "PSNs beyond gaps", l->reorder_span },
 		    { "packets in flight", l->cwnd },
+		    { "QPs in a cache", l->cached_qps },
 		    { "packets held for QPs on their way", l->held_packets },
 		    { "completions in a journal", l->journal_items } };
 
@@ -261,6 +272,7 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 	if (rng_one_in(&shares, 2))
 		c->nb_shares = (uint32_t)rng_between(&shares, 1, SIM_MAX_SHARES);
 	rx_waits_draw(c);
+	cached_qps_draw(c);
 	for (i = 0; i < SIM_NB_FAULTS; i++)
 		if (fault_one_in[i] != 0 && rng_one_in(&r, fault_one_in[i]))
 			c->faults |= UINT64_C(1) << i;

@@ -63,7 +63,7 @@ check_pair(struct sim_world *w, struct sim_ep *ep, struct sim_engine *e, uint32_
 	struct sim_share *a = &e->shares[i], *b = &e->shares[j];
 	int64_t ahead;
 
-	if (!a->waits || !b->waits) {
+	if (!a->waits || !b->waits || a->begins || b->begins) {
 		a->level[j] = (int64_t)(a->rounds - b->rounds);
 		return;
 	}
@@ -84,8 +84,10 @@ shares_check(struct sim_world *w, struct sim_ep *ep, struct sim_engine *e)
 		struct sim_share *s = &e->shares[i];
 
 		share_look(e->tp, s->share, &v);
+		/* It may have begun at the end of the turn, by a packet by reference. */
+		s->begins = !s->waits && v.wait == SHARE_WAIT_TURN;
 		s->waits = v.wait == SHARE_WAIT_TURN;
-		served[i] = !s->waits || v.stats.cost != s->cost || v.stats.rounds != s->rounds;
+		served[i] = !s->waits || s->begins || v.stats.cost != s->cost || v.stats.rounds != s->rounds;
 		s->cost = v.stats.cost;
 		s->rounds = v.stats.rounds;
 	}

@@ -386,7 +386,7 @@ struct sim_burst {
 /** A share, and what the last turn left of it (shares.c). */
 struct sim_share {
 	struct share *share;
-	bool waits;                      /**< for its turn */
+	bool waits, begins;              /**< for its turn; since the last turn */
 	uint64_t cost, rounds;
 	uint64_t others[SIM_MAX_SHARES]; /**< rounds that the others had when it last got something, or began to wait */
 	int64_t level[SIM_MAX_SHARES];   /**< how far it was ahead of each other one when they last didn't both wait */

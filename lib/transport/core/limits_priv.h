@@ -83,11 +83,13 @@ enum {
 	TP_QP_BUDGET = 32,          /**< packets or WQEs of a QP in one turn, */
 	TP_SMALL_BYTES = 256,       /**< or twice as many if frames have less than this on average */
 	TP_TURN_BUDGET = 128,       /**< packets or WQEs of all QPs in one turn */
-	TP_TURN_QPS = 128,          /**< QPs looked at in one turn */
+	TP_TURN_QPS = 128,          /**< QPs looked at in one turn, */
+	TP_VAIN_LOOKS = 4,          /**< and of these, in vain while no port takes any more packets */
 	TP_LOCAL_ROUNDS = 4,        /**< how often in a turn packets by reference are delivered, and their answers sent */
 	TP_HELD = 4096,             /**< packets that are held for QPs on their way from one engine to another: at 100 Gb/s, 160 us of packets of 512 bytes; the windows of 16 QPs */
 	TP_JOURNAL_ITEMS = 16384,   /**< completions and events in a journal, with which a turn ends early */
 	TP_RX_BATCH = 16,           /**< received packets that are parsed before the first of them is handled */
+	TP_CACHED_QPS = 256,        /**< with more, those that have been idle for a while are no longer in a cache (core/prefetch_priv.h) */
 	TP_MBUF_CACHE = 32,         /**< mbufs taken from the mempool at a time */
 	TP_TOUCHED_CQS = 64,        /**< CQs whose events can wait for the end of the turn */
 	TP_OWED_BURST = 32,         /**< events tried again at a time, of those for which channels had no room */

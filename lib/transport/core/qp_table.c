@@ -100,6 +100,18 @@ qp_table_get(const struct qp_table *t, uint32_t qpn)
 	return qp != NULL && qp->qpn == qpn ? qp : NULL;
 }
 
+void
+qp_table_prefetch(const struct qp_table *t, uint32_t qpn)
+{
+	gen_table_prefetch(&t->numbers, qpn & t->numbers.slot_mask);
+}
+
+const struct qp *
+qp_table_guess(const struct qp_table *t, uint32_t qpn)
+{
+	return gen_table_get(&t->numbers, qpn & t->numbers.slot_mask);
+}
+
 int
 qp_table_add(struct qp_table *t, struct qp *qp)
 {

@@ -21,6 +21,10 @@ int qp_table_add_as(struct qp_table *t, struct qp *qp, uint32_t qpn);
 void qp_table_remove(struct qp_table *t, struct qp *qp);
 /** @return the QP in @p slot, or NULL; as qp_table_get(). */
 struct qp *qp_table_at(const struct qp_table *t, uint32_t slot);
+/** Fetch the slot of number @p qpn from memory. */
+void qp_table_prefetch(const struct qp_table *t, uint32_t qpn);
+/** @return the QP in the slot of number @p qpn, which may have another number, or NULL. It is not looked at. */
+const struct qp *qp_table_guess(const struct qp_table *t, uint32_t qpn);
 /** @return the table of destroyed QPs in time wait. */
 struct time_wait_table *qp_table_time_wait(struct qp_table *t);
 

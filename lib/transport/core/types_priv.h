@@ -283,7 +283,7 @@ struct qp_loss {
 	uint64_t rtt_low_until_ns;  /**< when the period ends */
 	uint64_t rtt_sent_ns;
 	uint64_t rtt_next_ns;       /**< no measurement begins before this */
-	uint64_t deadline_ns;       /**< ACK or probe timeout, or end of the RNR wait; 0: none. The wheel may fire earlier */
+	uint64_t deadline_ns;       /**< ACK or probe timeout, or end of the RNR wait; 0: none */
 	uint64_t giveup_ns;         /**< when the ACK timeout expires, while deadline_ns is a probe timeout; or when an RNR wait must end */
 	struct wheel_entry timer;
 };
@@ -312,8 +312,8 @@ struct qp_receiver {
 	uint64_t va;                /**< WRITE: where the next byte goes */
 	struct tp_reorder *reorder; /**< packets received beyond a gap, or NULL */
 	uint64_t cnp_next_ns;       /**< no CNP is sent before this */
-	struct tp_rwqe rwqe;
 	uint64_t rx_bytes;          /**< payload that has come in so far, of READs too, for qp_glance() */
+	struct tp_rwqe rwqe;
 };
 
 /** The responder: what has to be sent in answer to the peer's requests. */
@@ -376,23 +376,27 @@ struct qp {
 	struct tp_copy *copy;  /**< lent while copies of memory that isn't mapped are made (core/copy_priv.h); or NULL */
 	struct tp_journal_qp *journal; /**< core/journal_priv.h; NULL: the transport keeps no journal */
 	struct ring_qp_shared *shared;
-	struct cq *send_cq, *recv_cq;
+	struct cq *send_cq;
 	struct share *share;
 
+	/* In this order they make the lines of core/prefetch_priv.h. */
 	struct qp_sched sched;
 	struct qp_requester req;
 	struct qp_loss loss;
-	struct qp_receiver rcv;
 	struct qp_responder resp;
+	struct qp_receiver rcv;
+	struct cq *recv_cq;
 	struct qp_path path;
+	union {
+		struct tp_swqe own_inflight[TP_INFLIGHT_OWN];
+		struct deferred deferred; /**< destroyed, so that nothing is in flight any more: freed after a grace period */
+	};
 
 	/* Rarely used. */
 	struct qp_diagnosis diag;
 	struct uroce_qp_attr attr;
 	uint64_t cookie;
 	void *owner;
-	struct deferred deferred;   /**< destroyed: freed after a grace period */
-	struct tp_swqe own_inflight[TP_INFLIGHT_OWN];
 };
 
 TAILQ_HEAD(tp_qp_list, qp);

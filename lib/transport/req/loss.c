@@ -38,7 +38,7 @@ loss_ack_timeout_ns(const struct qp *qp)
 	return ack_timeout_ns(qp);
 }
 
-/* The wheel's entry may fire early and is then moved. So for an ACK a store is enough. */
+/* When the wheel's entry would fire it is put off until the deadline. So for an ACK a store is enough. */
 static void
 set_deadline(struct transport *tp, struct qp *qp, uint64_t deadline_ns)
 {
@@ -271,12 +271,7 @@ send_early(struct transport *tp, struct qp *qp)
 void
 loss_timer(struct transport *tp, struct qp *qp)
 {
-	if (qp->loss.deadline_ns == 0)
-		return;
-	if (tp->now_ns < qp->loss.deadline_ns) {
-		wheel_add(&tp->wheel, &qp->loss.timer, qp->loss.deadline_ns);
-		return;
-	}
+	UROCE_ASSERT(qp->loss.deadline_ns != 0 && tp->now_ns >= qp->loss.deadline_ns);
 	qp->loss.deadline_ns = 0;
 	if (!qp_sends(qp)) {
 		MARK_UNIT("a record has a timer for a QP that sends no more", "unit/transport/record");

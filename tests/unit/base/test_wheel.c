@@ -20,6 +20,7 @@ struct timer {
 	struct wheel *w;
 	struct timer *other;   /* what the callback acts on */
 	uint64_t readd_ns;     /* the callback starts this timer again for then; 0: no */
+	uint64_t due_ns;       /* what the wheel is told when it asks */
 };
 
 static uint64_t clock_ns;
@@ -179,6 +180,71 @@ callback_can_stop_another_that_is_due(void **state)
 	assert_int_equal(wheel_next(&w), UINT64_MAX);
 }
 
+static unsigned int nb_asked;
+
+static uint64_t
+due_ns(const struct wheel_entry *e)
+{
+	nb_asked++;
+	return ((const struct timer *)e)->due_ns;
+}
+
+static void
+one_that_is_put_off_moves_only_when_it_would_have_fired(void **state)
+{
+	const uint64_t first = 100 * TICK_NS, later = 70000 * TICK_NS;
+	struct timer t = { 0 };
+	struct wheel w;
+
+	wheel_init(&w, 0);
+	w.due_ns = due_ns;
+	start(&w, &t, first);
+	t.expiry_ns = t.due_ns = later;
+	nb_asked = 0;
+	/* It comes a level down before 64 ticks are over. */
+	assert_int_equal(advance(&w, 63 * TICK_NS), 0);
+	assert_int_equal(nb_asked, 0);
+	for (uint64_t now = 64; now < later / TICK_NS; now++)
+		assert_int_equal(advance(&w, now * TICK_NS), 0);
+	assert_true(nb_asked >= 1 && nb_asked <= WHEEL_LEVELS);
+	assert_int_equal(advance(&w, later), 1);
+	assert_int_equal(t.fired, 1);
+}
+
+static void
+one_that_would_be_due_earlier_is_due_when_it_was_told(void **state)
+{
+	struct timer t = { .due_ns = 5 };
+	struct wheel w;
+
+	wheel_init(&w, 0);
+	w.due_ns = due_ns;
+	start(&w, &t, 100 * TICK_NS);
+	assert_int_equal(advance(&w, 99 * TICK_NS), 0);
+	assert_int_equal(advance(&w, 100 * TICK_NS), 1);
+}
+
+static void
+one_that_is_not_needed_any_more_does_not_fire(void **state)
+{
+	struct timer gone = { 0 }, stays = { .due_ns = 100 * TICK_NS };
+	struct wheel w;
+
+	wheel_init(&w, 0);
+	w.due_ns = due_ns;
+	start(&w, &gone, 100 * TICK_NS);
+	start(&w, &stays, 100 * TICK_NS);
+	assert_int_equal(advance(&w, 100 * TICK_NS), 1);
+	assert_int_equal(stays.fired, 1);
+	assert_false(wheel_pending(&gone.e));
+	assert_int_equal(wheel_next(&w), UINT64_MAX);
+	/* It can be started again. */
+	gone.due_ns = 200 * TICK_NS;
+	start(&w, &gone, 200 * TICK_NS);
+	assert_int_equal(advance(&w, 200 * TICK_NS), 1);
+	assert_int_equal(gone.fired, 1);
+}
+
 static void
 next_is_never_late_and_leads_to_the_timer(void **state)
 {
@@ -265,6 +331,9 @@ main(void)
 		cmocka_unit_test(adding_a_running_timer_moves_it),
 		cmocka_unit_test(restart_from_the_callback_waits_for_the_next_advance),
 		cmocka_unit_test(callback_can_stop_another_that_is_due),
+		cmocka_unit_test(one_that_is_put_off_moves_only_when_it_would_have_fired),
+		cmocka_unit_test(one_that_would_be_due_earlier_is_due_when_it_was_told),
+		cmocka_unit_test(one_that_is_not_needed_any_more_does_not_fire),
 		cmocka_unit_test(next_is_never_late_and_leads_to_the_timer),
 		cmocka_unit_test(behaves_as_a_flat_list),
 	};

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""uroce-lab restart: which hugepages a daemon and its standby may count on. Nothing is started here."""
+"""uroce-lab restart: which hugepages a daemon and its standby may count on, and when a standby begins. No daemon is started here."""
 
 import os
 import subprocess
@@ -14,8 +14,9 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../../scripts'))
 
 from uroce_lab import daemon, restart  # noqa: E402
+from uroce_lab.state import start_time  # noqa: E402
 
-HOST = {'name': 'h1'}
+HOST = {'name': 'h1', 'pid_file': '/nowhere/uroced.pid', 'log': '/nowhere/log'}
 
 
 class Pages(unittest.TestCase):
@@ -44,6 +45,19 @@ class Pages(unittest.TestCase):
         self.assertEqual(self.done(True, status=1), ['hugepages_up', 'daemon False', 'standby False', 'hugepages_down', 'again',
                                                      'hugepages_up', 'standby False', 'hugepages_down'])
         self.assertEqual(self.done(True, hugepages=False), ['daemon False', 'standby False', 'again', 'standby False'])
+
+    def test_the_old_standby_has_ended_before_the_next_one_has_its_pid_file(self):
+        events = []
+        with tempfile.TemporaryDirectory() as folder, subprocess.Popen(['sleep', '0.5']) as old:
+            host = dict(HOST, pid_file=os.path.join(folder, 'uroced.pid'))
+            with open(host['pid_file'] + daemon.STANDBY, 'w', encoding='ascii') as f:
+                f.write(f'{old.pid} {start_time(old.pid)}\n')
+            state = SimpleNamespace(data={'hugepages': False, 'standby': True})
+            with mock.patch.multiple(restart, adopt=lambda *_: None), \
+                    mock.patch.object(restart.daemon, 'forget_standby', lambda _lab, _host, process: events.append(f'gone {process.pid}')), \
+                    mock.patch.object(restart.daemon, 'start_standby', lambda *_: events.append(start_time(old.pid))):
+                restart.restart(state, host, lambda *_: events.append('served'))
+        self.assertEqual(events, ['served', f'gone {old.pid}', None])
 
     def started(self, mount_status):
         """@return how a daemon is started by a shell whose mount(8) has this status"""

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Fetching QPs from memory before they are needed. Owns nothing. Called on the QP's engine.
+ *
+ * What a packet needs of its QP is spread over several cache lines, and one that is in no cache takes as long as some hundred instructions. A transport of at most
+ * TP_CACHED_QPS QPs has them in the CPU's second-level cache, and nothing is fetched beforehand. If there are more, those are fetched that have their turns
+ * soon, and those for which packets have been received, all of their lines at the same time. Then the QP says where more is: its next WQE, what is in
+ * flight, its next receive.
+ *
+ * Lines of struct qp, 64 bytes each, and who needs them:
+ *
+ *   line  members                                     turn that sends  request received  answer received
+ *   0     identity, share                             x                x                 x
+ *   1     sched                                       x                x                 x
+ *   2-4   req, loss                                   x                                  x
+ *   5     loss: deadlines; resp: what is to be sent   x                x                 x
+ *   6-7   resp: results; rcv                                           x
+ *   8     rcv: the receive that is filled; its CQ                      with a receive
+ *   9-10  path, and the template of headers           x                x                 x
+ *   11    own_inflight                                x                                  x
+ */
+#ifndef UROCE_TP_PREFETCH_H
+#define UROCE_TP_PREFETCH_H
+
+#include "transport/core/qp_table_priv.h"
+#include "transport/core/types_priv.h"
+
+enum {
+	QP_LINE = 64,
+	PREFETCH_TURNS = 3, /**< so many turns before its own a QP is fetched: one without work takes less time than an access to memory */
+};
+
+static_assert(offsetof(struct qp, sched) == 1 * QP_LINE && offsetof(struct qp, req) == 2 * QP_LINE && offsetof(struct qp, loss.deadline_ns) < 5 * QP_LINE &&
+	      offsetof(struct qp, resp.res) == 6 * QP_LINE && offsetof(struct qp, rcv.rwqe) == 8 * QP_LINE && offsetof(struct qp, path) == 9 * QP_LINE &&
+	      offsetof(struct qp, own_inflight) == 11 * QP_LINE, "the table above");
+
+/** @return whether QPs of @p tp that have been idle for a while are no longer in a cache. */
+static inline bool
+prefetch_pays(const struct transport *tp)
+{
+	return tp->nb_qps > tp->c.limits.cached_qps;
+}
+
+/** Fetch lines @p first to @p last of @p qp. Both are constants. */
+static __rte_always_inline void
+prefetch_lines(const struct qp *qp, unsigned int first, unsigned int last)
+{
+	for (unsigned int line = first; line <= last; line++)
+		rte_prefetch0((const uint8_t *)qp + line * QP_LINE);
+}
+
+/* ---- Turns ---- */
+/** Fetch what a turn of @p qp needs. */
+static inline void
+prefetch_turn(const struct qp *qp)
+{
+	/* The next but one is found in it. */
+	rte_prefetch0(&qp->sched);
+	prefetch_lines(qp, 0, 5);
+	prefetch_lines(qp, 9, 11);
+}
+
+/** The same of what @p qp, whose own lines should have come, refers to. */
+static inline void
+prefetch_wqe(const struct qp *qp)
+{
+	rte_prefetch0(ring_slot(&qp->req.sq, qp->req.sq.counter));
+	rte_prefetch0(&qp->req.inflight[qp->req.sq.counter & qp->req.inflight_mask]);
+}
+
+/** A QP of @p s has its turn, and is at the end of the list: fetch those that follow. */
+static inline void
+prefetch_next(const struct share *s)
+{
+	const struct qp *qp = TAILQ_FIRST(&s->active);
+
+	prefetch_wqe(qp);
+	for (unsigned int i = 1; i < PREFETCH_TURNS && qp != NULL; i++)
+		qp = TAILQ_NEXT(qp, sched.active_link);
+	if (qp != NULL)
+		prefetch_turn(qp);
+}
+
+/* ---- Received packets ---- */
+/** Fetch what a packet with these WIRE_F_* needs of its QP. @param qp  Is not looked at: it may be another one, or not be there any more. */
+static inline void
+prefetch_receiver(const struct qp *qp, uint32_t flags)
+{
+	prefetch_lines(qp, 0, 1);
+	prefetch_lines(qp, 5, 5);
+	if (flags & WIRE_F_RESPONSE) {
+		prefetch_lines(qp, 2, 4);
+		prefetch_lines(qp, 11, 11);
+	} else {
+		prefetch_lines(qp, 6, 7);
+		if (flags & WIRE_F_RQ)
+			prefetch_lines(qp, 8, 8);
+	}
+	prefetch_lines(qp, 9, 10);
+}
+
+/** The same of what @p qp, whose own lines should have come, refers to. */
+static inline void
+prefetch_referred(const struct qp *qp, uint32_t flags)
+{
+	if (flags & WIRE_F_RESPONSE)
+		rte_prefetch0(&qp->req.inflight[qp->req.sq_tail & qp->req.inflight_mask]);
+	else if (qp->rcv.rq.base != NULL)
+		rte_prefetch0(ring_slot(&qp->rcv.rq, flags & WIRE_F_RQ ? qp->rcv.rq.counter : qp->rcv.rq_seen));
+}
+
+#endif /* UROCE_TP_PREFETCH_H */
