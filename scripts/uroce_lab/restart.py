@@ -54,7 +54,7 @@ def restart(state, host, how):
     with spare_hugepages(state.data) as hugepages:
         how(state, host, hugepages)
         if state.data.get('standby'):
-            # Unless it is the daemon now, it has been told to end, which it does with what time others leave it. From now on its pid file is another one's.
+            # A standby that isn't the daemon now has been told to end, at the lowest priority. The next one takes its pid file, so the lab must see its end first.
             if standby.pid != Process.of(host['pid_file']).pid:
                 wait_ended(host, 'the old standby', standby, SECONDS, 0.01)
                 daemon.forget_standby(state.data, host, standby)

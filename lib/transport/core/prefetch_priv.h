@@ -28,7 +28,7 @@
 
 enum {
 	QP_LINE = 64,
-	PREFETCH_TURNS = 3, /**< so many turns before its own a QP is fetched: one without work takes less time than an access to memory */
+	PREFETCH_TURNS = 3, /**< a QP is fetched when so many are left until its turn: a turn without work is shorter than an access to memory */
 };
 
 static_assert(offsetof(struct qp, sched) == 1 * QP_LINE && offsetof(struct qp, req) == 2 * QP_LINE && offsetof(struct qp, loss.deadline_ns) < 5 * QP_LINE &&
@@ -55,13 +55,13 @@ prefetch_lines(const struct qp *qp, unsigned int first, unsigned int last)
 static inline void
 prefetch_turn(const struct qp *qp)
 {
-	/* The next but one is found in it. */
-	rte_prefetch0(&qp->sched);
-	prefetch_lines(qp, 0, 5);
+	/* Line 1 first: the link to the QP behind this one is in it, and the next turn needs that (prefetch_next()). */
+	prefetch_lines(qp, 1, 5);
+	prefetch_lines(qp, 0, 0);
 	prefetch_lines(qp, 9, 11);
 }
 
-/** The same of what @p qp, whose own lines should have come, refers to. */
+/** Fetch the next WQE of @p qp, and its place among those in flight. For a QP whose own lines were fetched some time before. */
 static inline void
 prefetch_wqe(const struct qp *qp)
 {
@@ -69,7 +69,7 @@ prefetch_wqe(const struct qp *qp)
 	rte_prefetch0(&qp->req.inflight[qp->req.sq.counter & qp->req.inflight_mask]);
 }
 
-/** A QP of @p s has its turn, and is at the end of the list: fetch those that follow. */
+/** A QP of @p s has its turn now, and is the last one of the list: fetch what the next turns need. */
 static inline void
 prefetch_next(const struct share *s)
 {
@@ -100,7 +100,7 @@ prefetch_receiver(const struct qp *qp, uint32_t flags)
 	prefetch_lines(qp, 9, 10);
 }
 
-/** The same of what @p qp, whose own lines should have come, refers to. */
+/** Fetch the WQE in flight that is answered, or the receive that the packet takes or that its ACK tells of. For a QP whose own lines were fetched some time before. */
 static inline void
 prefetch_referred(const struct qp *qp, uint32_t flags)
 {
