@@ -176,7 +176,7 @@ end_verify(const struct perf_end *e, uint64_t ops)
 		return verify_sum(e, ops);
 	for (uint32_t i = 0; i < e->o->active; i++)
 		for (uint32_t slot = 0; slot < e->slots; slot++) {
-			uint64_t off = ((uint64_t)i * e->active_step * e->slots + slot) * e->stride;
+			uint64_t off = ((uint64_t)end_active_qp(e, i) * e->slots + slot) * e->stride;
 
 			/* With several QPs it isn't known how far each came after the first round. */
 			if (e->o->active == 1 ? slot >= ops : ops < (uint64_t)2 * e->o->active * e->slots)

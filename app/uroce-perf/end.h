@@ -54,7 +54,7 @@ struct perf_end {
 	struct ring cq;
 	struct ring_cq_shared *cq_shared;
 	uint32_t nb_qps;
-	uint32_t active_step; /**< the QPs 0, active_step, 2 * active_step ... send, o->active in all */
+	uint32_t active_step; /**< one of so many QPs sends, o->active in all: end_active_qp() */
 	struct perf_qp *qps;
 	uint8_t *mem;
 	uint64_t mem_bytes;
@@ -86,11 +86,21 @@ bool end_verify(const struct perf_end *e, uint64_t ops);
 bool op_is_inbound(enum perf_op op);
 extern const uint8_t op_to_wr[PERF_OPS]; /**< enum uroce_wr_op */
 
+/**
+ * @return the number of the n-th QP that sends. Not each active_step-th: that is a power of two at times, so that what they use would be in the same few sets of each cache, which
+ * doesn't happen to QPs that are active by chance.
+ */
+static inline uint32_t
+end_active_qp(const struct perf_end *e, uint32_t n)
+{
+	return n * e->active_step + n * UINT32_C(2654435761) % e->active_step;
+}
+
 /** @return the n-th of the QPs that send. */
 static inline struct perf_qp *
 end_active(const struct perf_end *e, uint32_t n)
 {
-	return &e->qps[n * e->active_step];
+	return &e->qps[end_active_qp(e, n)];
 }
 
 /** Ring the doorbell of an engine in another process. */

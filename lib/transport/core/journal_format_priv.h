@@ -7,7 +7,7 @@
  * depend on are atomic, stored with release. Each turn has a number. What was written by turns up to the one in journal_head.turn counts; of the next one, which was being
  * made, only what notes say.
  *
- * Checks are sums that any single wrong bit changes; records have a CRC.
+ * Checks are sums that any single wrong bit changes, or CRCs.
  */
 #ifndef UROCE_TP_JOURNAL_FORMAT_H
 #define UROCE_TP_JOURNAL_FORMAT_H
@@ -22,7 +22,7 @@
 
 #define JOURNAL_MAGIC UINT64_C(0x6c616e72756f6a75)
 enum {
-	JOURNAL_VERSION = 2,
+	JOURNAL_VERSION = 3,
 	JOURNAL_ITEMS = 32768,   /**< things to be shown in a turn */
 	JOURNAL_ITEMS_STEP = 16384, /**< what one step may add to them: a batch of packets, each of which may complete all that is in flight, or have all that is held beyond a gap executed */
 	JOURNAL_ATOMICS = 8192,  /**< atomics executed in a turn */
@@ -36,9 +36,11 @@ struct journal_head {
 	uint32_t version;
 	uint32_t qps, cqs, srqs;     /**< struct journal_limits */
 	uint32_t slot_bytes, items, atomics;
-	uint32_t reserved;           /**< 0 */
+	uint32_t image_bytes;        /**< of a QP, a multiple of 16 (journal/image_priv.h) */
+	uint32_t nb_members;         /**< lines of the table that says what is where in it, */
+	uint32_t members_crc;        /**< and its CRC */
 	uint32_t crc;                /**< of all before it */
-	uint8_t pad0[20];
+	uint8_t pad0[12];
 	_Atomic uint64_t turn;       /**< tag of the last turn that counts */
 	uint8_t pad1[56];
 	_Atomic uint64_t used;       /**< slots of QPs that were ever used, journal_number() */

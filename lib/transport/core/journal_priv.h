@@ -66,6 +66,7 @@ struct tp_journal {
 	uint64_t turn;               /**< that is being made, */
 	uint64_t tag, note_zero;     /**< its tag, and its note of value 0 */
 	uint32_t nb_items, nb_atomics, nb_dirty, nb_srqs, nb_slots;
+	uint32_t epsn_at;            /**< where an image of a QP has rcv.epsn */
 	uint32_t room;               /**< with so many items a turn ends at the next step */
 	struct tp_told *told;
 	const _Atomic uint64_t *run_next; /**< the CQE that would lengthen the last item, or NULL; how many it has is written when it ends */

@@ -30,6 +30,20 @@ check_head(const struct journal_memory *m)
 		return "limits: the journal was written by another version";
 	if (m->bytes < journal_bytes(&l))
 		return "size: the journal is longer than its memory";
+	if (h->image_bytes > JOURNAL_IMAGE_ROOM || h->image_bytes % sizeof(journal_pair) != 0 ||
+	    h->nb_members > (journal_layout(&l).list - journal_layout(&l).members) / sizeof(struct journal_member))
+		return "image_bytes, nb_members: the journal was written by another version";
+	return NULL;
+}
+
+/* Find out where the members of QPs are. */
+static const char *
+open_members(struct journal *j, const struct journal_member *table)
+{
+	if (j->head->members_crc != journal_crc(UINT32_MAX, table, j->head->nb_members * sizeof(*table)))
+		return "members: the table of members is damaged";
+	if (journal_members_read(table, j->head->nb_members, j->head->image_bytes, j->members) != NULL)
+		return "members: the journal was written by another version";
 	return NULL;
 }
 
@@ -46,6 +60,9 @@ open_one(struct journal *j, const struct journal_memory *m)
 	j->head = m->at;
 	j->limits = (struct journal_limits){ .qps = j->head->qps, .cqs = j->head->cqs, .srqs = j->head->srqs };
 	y = journal_layout(&j->limits);
+	wrong = open_members(j, (const void *)((const uint8_t *)m->at + y.members));
+	if (wrong != NULL)
+		return wrong;
 	j->list = (const void *)((const uint8_t *)m->at + y.list);
 	j->srqs = (const void *)((const uint8_t *)m->at + y.srqs);
 	j->owed = (const void *)((const uint8_t *)m->at + y.owed);
@@ -111,6 +128,24 @@ journal_which(const struct journal *j, const uint64_t tag[2], const uint64_t pre
 	return JOURNAL_COUNTS;
 }
 
+static bool
+is_whole(const struct journal *j, const struct journal_copy *c, uint64_t tag, const uint8_t *parts)
+{
+	uint64_t sum[2];
+
+	journal_copy_sum(c, tag, j->head->image_bytes, sum);
+	if (sum[0] != c->sum[0] || sum[1] != c->sum[1])
+		return false;
+	return c->state == JOURNAL_NONE || (c->cold_crc == journal_cold_crc(c) && c->parts_bytes <= JOURNAL_PARTS_BYTES && c->parts_bytes % 8 == 0 &&
+					    (c->parts_bytes == 0 || c->parts_crc == journal_crc(UINT32_MAX, parts, c->parts_bytes)));
+}
+
+static uint32_t
+qpn_of(const struct journal *j, const struct journal_copy *c)
+{
+	return (uint32_t)journal_image_get(j->members, JOURNAL_MEMBER_qpn, c->image);
+}
+
 /* Find out what a slot says. @return false: there is no QP. */
 static bool
 read_slot(const struct journal *j, unsigned int engine, uint32_t n, struct journal_found *f)
@@ -128,8 +163,7 @@ read_slot(const struct journal *j, unsigned int engine, uint32_t n, struct journ
 
 		tag[i] = atomic_load(&k->tag);
 		prev[i] = k->prev;
-		whole[i] = k->parts_bytes <= JOURNAL_PARTS_BYTES && k->parts_bytes % 8 == 0 && k->crc == journal_copy_crc(k, tag[i], s->parts[i]) &&
-			   (k->state == JOURNAL_NONE || k->cold_crc == journal_copy_cold_crc(k));
+		whole[i] = is_whole(j, k, tag[i], s->parts[i]);
 	}
 	c = journal_which(j, tag, prev, whole, &which);
 	if (c == JOURNAL_NOTHING || (c == JOURNAL_COUNTS && s->copy[which].state == JOURNAL_NONE))
@@ -138,16 +172,16 @@ read_slot(const struct journal *j, unsigned int engine, uint32_t n, struct journ
 	if (f->lost) {
 		/* Its number, if one of the copies still has it. */
 		which = whole[0] && tag[0] != 0 ? 0 : 1;
-		f->qpn = whole[which] && tag[which] != 0 && s->copy[which].state != JOURNAL_NONE ? s->copy[which].rec.qpn : 0;
+		f->qpn = whole[which] && tag[which] != 0 && s->copy[which].state != JOURNAL_NONE ? qpn_of(j, &s->copy[which]) : 0;
 		return f->qpn != 0;
 	}
-	f->qpn = s->copy[which].rec.qpn;
+	f->qpn = qpn_of(j, &s->copy[which]);
 	f->leaving = s->copy[which].state == JOURNAL_LEAVING;
 	f->lost |= !journal_get_note(atomic_load(&s->notes.placed), j->dying, &value, &now);
 	f->lost |= !journal_get_note(atomic_load(&s->notes.local), j->dying, &value, &now);
 	/* Of what is listed something may be theirs: completions of QPs of the last turn, atomics of QPs that permit them. */
 	if (j->list_lost)
-		f->lost |= tag[which] == journal_tag(j->turn) || (s->copy[which].rec.attr.qp_access_flags & UROCE_ACCESS_REMOTE_ATOMIC) != 0;
+		f->lost |= tag[which] == journal_tag(j->turn) || (s->copy[which].cold.attr.qp_access_flags & UROCE_ACCESS_REMOTE_ATOMIC) != 0;
 	return true;
 }
 
@@ -362,11 +396,44 @@ put_parts(const struct journal *j, const struct journal_found *f, struct mr_tabl
 	return true;
 }
 
+/* @return false: a number is too large. */
+static bool
+put_members(const struct journal *j, const struct journal_copy *c, struct qp_record *r)
+{
+	memset(r, 0, sizeof(*r));
+	if (!journal_image_read(j->members, c->image, r))
+		return false;
+	r->attr = c->cold.attr;
+	r->addr = c->cold.addr;
+	r->alt = c->cold.alt;
+	r->alt_port = c->cold.alt_port;
+	r->alt_pkey = c->cold.alt_pkey;
+	r->has_path = c->cold.has_path;
+	r->alt_loopback = c->cold.alt_loopback;
+	r->srqn = c->srqn;
+	r->recv_valid = (c->flags & JOURNAL_RECEIVES) != 0;
+	r->nb_res = c->nb_res;
+	r->nb_reads = c->nb_reads;
+	r->nb_sges = c->nb_sges;
+	r->nb_kept = c->nb_kept;
+	r->kept = c->kept;
+	r->placed_to = c->placed_to;
+	r->local_to = c->local_to;
+	r->nb_wqes = r->sq_counter != r->sq_tail;
+	/* What the scoreboard knew is lost, as in qp_save(). */
+	if (c->flags & JOURNAL_REPAIRS) {
+		r->sq_cur = r->sq_tail;
+		r->psn_cur = r->psn_una;
+		r->rd_out = 0;
+	}
+	return true;
+}
+
 /* @return whether the numbers of its parts are within limits, and what the parts have. */
 static bool
 numbers_ok(const struct qp_record *r, uint32_t parts_bytes)
 {
-	if (r->nb_wqes > 1 || r->res_max > UROCE_MAX_RD_ATOMIC ||
+	if (r->res_max > UROCE_MAX_RD_ATOMIC ||
 	    (r->nb_res != 0 && r->nb_res != r->res_max) || r->nb_reads > r->nb_res || r->nb_sges > UROCE_MAX_SGE || r->nb_kept > UROCE_MAX_RD_ATOMIC)
 		return false;
 	return parts_bytes == journal_results_bytes(r->nb_res) + r->nb_reads * sizeof(struct qp_record_read) +
@@ -379,6 +446,7 @@ journals_qp(const struct journals *js, uint32_t qpn, struct mr_table *mrs, uint6
 	const struct journal_found key = { .qpn = qpn }, *f = NULL;
 	const struct journal *j;
 	const struct journal_copy *c;
+	struct qp_record_wqe oldest;
 
 	for (uint32_t lo = 0, hi = js->nb_qps; lo < hi && f == NULL;) {
 		uint32_t mid = lo + (hi - lo) / 2;
@@ -398,12 +466,14 @@ journals_qp(const struct journals *js, uint32_t qpn, struct mr_table *mrs, uint6
 		return EBADMSG;
 	j = &js->all[f->engine];
 	c = &slot_of(j, f->slot)->copy[f->copy];
-	*to = c->rec;
-	if (!numbers_ok(to, c->parts_bytes))
+	if (!put_members(j, c, to) || !numbers_ok(to, c->parts_bytes))
 		return EBADMSG;
 	put_times(to, now_ns);
-	if (to->nb_wqes != 0)
-		memcpy(to + 1, &c->oldest, sizeof(c->oldest));
+	if (to->nb_wqes != 0) {
+		oldest = c->oldest;
+		memset(oldest.reserved, 0, sizeof(oldest.reserved));
+		memcpy(to + 1, &oldest, sizeof(oldest));
+	}
 	return put_parts(j, f, mrs, to) ? 0 : EBADMSG;
 }
 

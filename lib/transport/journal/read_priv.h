@@ -18,6 +18,7 @@ struct journal {
 	const _Atomic uint64_t *owed;
 	const struct journal_counters *counters;
 	const uint8_t *slots;
+	struct journal_member members[JOURNAL_MEMBERS]; /**< where they are in images */
 	struct journal_limits limits;
 	uint64_t turn, dying;   /**< the last one that counts; the one after it, which was being made */
 	uint32_t nb_items;      /**< of the turn that counts, which may not have been shown */

@@ -3,7 +3,7 @@
  * @file
  * The layout of a journal's memory, and the slots of QPs in it. core/journal_format_priv.h has the rest.
  *
- * In this order: head, list, SRQs, events owed per CQ, counters, slots, each at a page of its own.
+ * In this order: head, table of members, list, SRQs, events owed per CQ, counters, slots, each at a page of its own.
  */
 #ifndef UROCE_TP_JOURNAL_SLOT_H
 #define UROCE_TP_JOURNAL_SLOT_H
@@ -18,6 +18,7 @@
 
 #include "transport/core/journal_format_priv.h"
 #include "transport/core/limits_priv.h"
+#include "transport/journal/image_priv.h"
 #include "transport/journal/journal.h"
 
 enum {
@@ -25,18 +26,50 @@ enum {
 			      UROCE_MAX_SGE * sizeof(struct qp_record_sge),
 };
 
-/** One of the two copies of a QP's record. Times in it are those of the clock. */
+/** What seldom changes of a QP: record_cold(). */
+struct journal_cold {
+	struct uroce_qp_attr attr;
+	struct record_addr addr, alt;
+	uint16_t alt_port, alt_pkey;
+	uint8_t has_path, alt_loopback, reserved[6];
+};
+static_assert(sizeof(struct journal_cold) % 8 == 0, "format");
+
+/** journal_copy.flags. */
+enum {
+	JOURNAL_RECEIVES = 1, /**< a receive is being filled */
+	JOURNAL_REPAIRS = 2,  /**< a loss is being repaired. What the scoreboard knows isn't written: go back to what isn't acknowledged */
+};
+
+/** One of the two copies of what is known of a QP. Times in it are those of the clock. */
 struct journal_copy {
 	_Atomic uint64_t tag;
 	uint64_t prev;               /**< tag of the other copy, which counted when this was written; 0: none */
-	uint32_t state;              /**< enum journal_state */
-	uint32_t parts_bytes;        /**< of results (struct tp_res), READs, SGEs and what is kept, in that order */
-	uint32_t cold_crc;           /**< of the record's members from attr to alt_pkey */
-	uint32_t crc;                /**< of all else and the parts */
+	uint64_t sum[2];             /**< of all else up to the end of the image: struct journal_sum */
+	/* The beginning of what is added, after tag and prev. */
+	uint32_t parts_bytes, parts_crc; /**< results (struct tp_res), READs, SGEs and what is kept, in that order */
+	uint32_t cold_crc;
+	uint32_t srqn;               /**< qp_record.srqn */
+	uint32_t placed_to, local_to; /**< if kept says so */
+	uint8_t state;               /**< enum journal_state */
+	uint8_t flags;
+	uint8_t kept;                /**< QP_KEPT_* */
+	uint8_t nb_res, nb_reads, nb_sges, nb_kept, reserved;
 	struct qp_record_wqe oldest; /**< of those in flight, if there are some */
-	struct qp_record rec;
+	uint8_t image[JOURNAL_IMAGE_ROOM];
+	struct journal_cold cold;
+	uint8_t pad[32];
 };
-static_assert(offsetof(struct journal_copy, oldest) == 32 && sizeof(struct journal_copy) % 8 == 0, "format");
+enum { JOURNAL_ADDED_AT = offsetof(struct journal_copy, parts_bytes), JOURNAL_ADDED_BYTES = offsetof(struct journal_copy, oldest) - JOURNAL_ADDED_AT };
+static_assert(JOURNAL_ADDED_BYTES == 32 && offsetof(struct journal_copy, image) == 96 && sizeof(struct journal_copy) % 64 == 0, "format");
+static_assert(UROCE_MAX_RD_ATOMIC <= UINT8_MAX && UROCE_MAX_SGE <= UINT8_MAX, "format");
+/* A WQE in flight is written as it is. */
+static_assert(sizeof(struct tp_swqe) == sizeof(struct qp_record_wqe) && offsetof(struct tp_swqe, first_psn) == offsetof(struct qp_record_wqe, first_psn) &&
+	      offsetof(struct tp_swqe, last_psn) == offsetof(struct qp_record_wqe, last_psn) && offsetof(struct tp_swqe, length) == offsetof(struct qp_record_wqe, length) &&
+	      offsetof(struct tp_swqe, recvs) == offsetof(struct qp_record_wqe, recvs) && offsetof(struct tp_swqe, opcode) == offsetof(struct qp_record_wqe, opcode) &&
+	      offsetof(struct tp_swqe, flags) == offsetof(struct qp_record_wqe, flags) && offsetof(struct tp_swqe, nb_sge) == offsetof(struct qp_record_wqe, nb_sge) &&
+	      offsetof(struct tp_swqe, status) == offsetof(struct qp_record_wqe, status) && offsetof(struct tp_swqe, verr) == offsetof(struct qp_record_wqe, verr),
+	      "format");
 
 struct journal_slot {
 	struct journal_notes notes;
@@ -59,7 +92,7 @@ static_assert(UROCE_MAX_RD_ATOMIC % 2 == 0, "journal_results_bytes() of the most
 
 /** Where everything is. */
 struct journal_layout {
-	size_t list, srqs, owed, counters, slots, bytes;
+	size_t members, list, srqs, owed, counters, slots, bytes;
 };
 struct journal_layout journal_layout(const struct journal_limits *l);
 
@@ -100,29 +133,28 @@ journal_crc(uint32_t crc, const void *at, size_t bytes)
 #endif
 }
 
-/* The record in three pieces; the one in the middle seldom changes. */
-#define JOURNAL_COLD_AT offsetof(struct qp_record, attr)
-#define JOURNAL_COLD_END (offsetof(struct qp_record, alt_pkey) + sizeof(uint16_t))
-static_assert(JOURNAL_COLD_AT % 8 == 0 && JOURNAL_COLD_END % 8 == 0 && sizeof(struct qp_record) % 8 == 0, "format");
-
+/** @return the CRC of what seldom changes. */
 static inline uint32_t
-journal_copy_cold_crc(const struct journal_copy *c)
+journal_cold_crc(const struct journal_copy *c)
 {
-	return journal_crc(UINT32_MAX, (const uint8_t *)&c->rec + JOURNAL_COLD_AT, JOURNAL_COLD_END - JOURNAL_COLD_AT);
+	return journal_crc(UINT32_MAX, &c->cold, sizeof(c->cold));
 }
 
-/* Of four pieces, and then of their CRCs: a CPU works on them side by side. */
-static inline uint32_t
-journal_copy_crc(const struct journal_copy *c, uint64_t tag, const void *parts)
+/** @return the sum of a copy that is written in the turn @p tag, so far. What is added afterwards is added in the order in which it is in the copy. */
+static inline struct journal_sum
+journal_sum_begin(uint64_t tag, uint64_t prev)
 {
-	uint64_t head = journal_crc_word(journal_crc_word(UINT32_MAX, tag), c->prev), first, last, rest;
+	return (struct journal_sum){ .words = { tag, prev }, .sums = { tag, prev } };
+}
 
-	head = journal_crc_word(journal_crc_word(head, c->state | (uint64_t)c->parts_bytes << 32), c->cold_crc);
-	head = journal_crc((uint32_t)head, &c->oldest, sizeof(c->oldest));
-	first = journal_crc(UINT32_MAX, (const uint8_t *)&c->rec + sizeof(struct record_head), JOURNAL_COLD_AT - sizeof(struct record_head));
-	last = journal_crc(UINT32_MAX, (const uint8_t *)&c->rec + JOURNAL_COLD_END, sizeof(c->rec) - JOURNAL_COLD_END);
-	rest = journal_crc(UINT32_MAX, parts, c->parts_bytes);
-	return (uint32_t)journal_crc_word(journal_crc_word(UINT32_MAX, head | first << 32), last | rest << 32);
+/** Add up a copy that was written. @param image_bytes  How long its image is, a multiple of 16. @param sum  Gets what journal_copy.sum should have. */
+static inline void
+journal_copy_sum(const struct journal_copy *c, uint64_t tag, uint32_t image_bytes, uint64_t *sum)
+{
+	struct journal_sum s = journal_sum_begin(tag, c->prev);
+
+	journal_sum_of(&s, (const uint8_t *)c + JOURNAL_ADDED_AT, JOURNAL_ADDED_BYTES + sizeof(c->oldest) + image_bytes);
+	journal_sum_end(&s, sum);
 }
 
 #endif /* UROCE_TP_JOURNAL_SLOT_H */

@@ -32,108 +32,141 @@ begin_turn(struct tp_journal *j, uint64_t turn)
 }
 
 /* ---- What changes is written down ---- */
-/* The oldest WQE in flight says with which PSN they begin. The others are fetched from the SQ again, where they stay until they are complete. */
-static void
-write_wqes(struct journal_copy *c, const struct qp *qp)
-{
-	c->rec.nb_wqes = qp->req.sq.counter != qp->req.sq_tail;
-	if (c->rec.nb_wqes != 0)
-		c->oldest = record_wqe(&qp->req.inflight[qp->req.sq_tail & qp->req.inflight_mask]);
-}
-
-static void
-write_times(const struct qp *qp, struct qp_record *r)
-{
-	r->timer_ns = qp->loss.deadline_ns;
-	r->giveup_ns = qp->loss.giveup_ns;
-	r->stuck_age_ns = qp->diag.stuck_ns;
-	r->nak_age_ns = qp->diag.nak_ns;
-	r->why_age_ns = qp->diag.why_ns;
-	r->cnp_ns = qp->rcv.cnp_next_ns;
-}
-
-static void
+/* Results of READs and atomics, READs that are answered, SGEs of a receive, what is kept. */
+static __rte_noinline void
 write_parts(struct journal_copy *c, const struct qp *qp, uint8_t *parts)
 {
 	uint32_t results = journal_results_bytes(qp->resp.res_max);
+	struct qp_record r;
 
-	c->rec.nb_res = qp->resp.res_max;
+	r.nb_reads = r.nb_sges = r.nb_kept = r.placed_to = r.local_to = 0;
+	r.kept = 0;
 	/* An odd number of them leaves four bytes at the end. */
-	if (c->rec.nb_res % 2 != 0)
+	if (qp->resp.res_max % 2 != 0)
 		memset(parts + results - 4, 0, 4);
-	if (c->rec.nb_res != 0)
-		memcpy(parts, qp->resp.res, c->rec.nb_res * sizeof(*qp->resp.res));
-	c->parts_bytes = (uint32_t)((uint8_t *)record_parts(qp, &c->rec, parts + results) - parts);
+	if (qp->resp.res_max != 0)
+		memcpy(parts, qp->resp.res, qp->resp.res_max * sizeof(*qp->resp.res));
+	c->parts_bytes = (uint32_t)((uint8_t *)record_parts(qp, &r, parts + results) - parts);
+	c->parts_crc = journal_crc(UINT32_MAX, parts, c->parts_bytes);
+	c->nb_res = qp->resp.res_max;
+	c->nb_reads = (uint8_t)r.nb_reads;
+	c->nb_sges = (uint8_t)r.nb_sges;
+	c->nb_kept = (uint8_t)r.nb_kept;
+	c->kept = r.kept;
+	c->placed_to = r.placed_to;
+	c->local_to = r.local_to;
 }
 
-static void
-write_qp(struct journal_copy *c, uint32_t copy, struct tp_journal_qp *q, const struct qp *qp, uint8_t *parts)
+static __rte_noinline void
+write_cold(struct journal_copy *c, const struct qp *qp)
 {
-	struct qp_record *r = &c->rec;
-	const struct qp_responder *resp = &qp->resp;
+	struct qp_record r = { 0 };
 
-	record_members(qp, r);
-	r->srqn = 0;
-	record_receive(qp, r);
-	write_times(qp, r);
-	write_wqes(c, qp);
-	/* What the scoreboard knew is lost, as in qp_save(): go back. */
-	if (unlikely(qp->req.scoreboard != NULL) && qp_sends(qp)) {
-		r->sq_cur = qp->req.sq_tail;
-		r->psn_cur = qp->req.psn_una;
-		r->rd_out = 0;
-	}
-	r->nb_res = r->nb_reads = r->nb_sges = r->nb_kept = 0;
-	r->kept = 0;
-	r->placed_to = r->local_to = 0;
-	c->parts_bytes = 0;
+	record_cold(qp, &r);
+	memset(&c->cold, 0, sizeof(c->cold));
+	c->cold.attr = r.attr;
+	c->cold.addr = r.addr;
+	c->cold.alt = r.alt;
+	c->cold.alt_port = r.alt_port;
+	c->cold.alt_pkey = r.alt_pkey;
+	c->cold.has_path = r.has_path;
+	c->cold.alt_loopback = r.alt_loopback;
+	c->cold_crc = journal_cold_crc(c);
+}
+
+/* The number of the SRQ of an XRC QP's last request. */
+static __rte_noinline uint32_t
+srqn_of(const struct qp *qp)
+{
+	return qp->rcv.srq != NULL && !qp->rcv.srq->gone ? qp->rcv.srq->srqn : 0;
+}
+
+/* What the image lacks. */
+static inline void
+write_members(struct journal_copy *c, uint32_t copy, struct tp_journal_qp *q, const struct qp *qp, uint8_t *parts)
+{
+	const struct qp_responder *resp = &qp->resp;
+	bool receives = record_receives(qp);
+
+	c->parts_bytes = c->parts_crc = 0;
+	c->placed_to = c->local_to = 0;
+	c->kept = c->nb_res = c->nb_reads = c->nb_sges = c->nb_kept = c->reserved = 0;
+	c->srqn = unlikely(qp->type == UROCE_QPT_XRC_RECV) ? srqn_of(qp) : 0;
+	c->flags = (uint8_t)((receives ? JOURNAL_RECEIVES : 0) | (unlikely(qp->req.scoreboard != NULL) && qp_sends(qp) ? JOURNAL_REPAIRS : 0));
 	/* The newest result is before the head: if it is none, there are none. */
-	if ((resp->res_max != 0 && resp->res[(resp->res_head == 0 ? resp->res_max : resp->res_head) - 1].used) || qp->rcv.rwqe.valid || q->kept != NULL)
+	if ((resp->res_max != 0 && resp->res[(resp->res_head == 0 ? resp->res_max : resp->res_head) - 1].used) || (receives && qp->rcv.srq != NULL) ||
+	    q->kept != NULL)
 		write_parts(c, qp, parts);
 	if (unlikely(q->cold_of[copy] != q->cold)) {
-		memset((uint8_t *)r + JOURNAL_COLD_AT, 0, JOURNAL_COLD_END - JOURNAL_COLD_AT);
-		record_cold(qp, r);
-		c->cold_crc = journal_copy_cold_crc(c);
+		write_cold(c, qp);
 		q->cold_of[copy] = q->cold;
 	}
 }
 
+/* The oldest WQE in flight says with which PSN they begin. The others are fetched from the SQ again, where they stay until they are complete. */
+static inline void
+write_oldest(struct journal_sum *s, struct journal_copy *c, const struct qp *qp)
+{
+	static const struct tp_swqe none;
+	const struct tp_swqe *oldest = qp->req.sq.counter != qp->req.sq_tail ? &qp->req.inflight[qp->req.sq_tail & qp->req.inflight_mask] : &none;
+
+	journal_sum_copy(s, &c->oldest, oldest, sizeof(c->oldest));
+}
+
 /* Forget the atomic of a copier that counts. PSNs come again. */
-static void
-forget_away(struct tp_journal_qp *q)
+static __rte_noinline void
+forget_away(const struct tp_journal *j, struct tp_journal_qp *q, uint64_t state)
 {
 	const struct journal_slot *s = (const void *)q->slot;
-	uint64_t state = atomic_load_explicit(&q->slot->away.state, memory_order_relaxed);
+	uint32_t epsn;
 
-	if (unlikely(state != 0) && q->counts && wire_psn_diff((uint32_t)state & WIRE_PSN_MASK, s->copy[q->copy].rec.epsn) < 0)
+	if (!q->counts)
+		return;
+	memcpy(&epsn, s->copy[q->copy].image + j->epsn_at, sizeof(epsn));
+	if (wire_psn_diff((uint32_t)state & WIRE_PSN_MASK, epsn) < 0)
 		store(&q->slot->away.state, 0);
 }
 
-static void
+/* What the copy had before says no more than its number. */
+static __rte_noinline void
+save_end(const struct tp_journal *j, struct journal_copy *c)
+{
+	journal_copy_sum(c, j->tag, JOURNAL_IMAGE_BYTES, c->sum);
+	journal_step(j);
+}
+
+static inline void
 save(struct tp_journal *j, struct tp_journal_qp *q)
 {
 	struct journal_slot *s = (void *)q->slot;
+	uint64_t away = atomic_load_explicit(&q->slot->away.state, memory_order_relaxed);
 	uint32_t to = q->copy ^ 1;
 	struct journal_copy *c = &s->copy[to];
+	struct journal_sum sum;
 
-	forget_away(q);
+	if (unlikely(away != 0))
+		forget_away(j, q, away);
 	store(&c->tag, j->tag);
 	journal_step(j);
 	c->prev = q->tag;
 	c->state = q->state;
-	if (q->qp != NULL) {
-		if (unlikely(q->kept != NULL))
-			journal_forget_kept(q->qp, false);
-		journal_step(j);
-		write_qp(c, to, q, q->qp, s->parts[to]);
-	} else {
-		c->parts_bytes = 0;
+	if (unlikely(q->qp == NULL)) {
+		save_end(j, c);
+		return;
 	}
-	c->crc = journal_copy_crc(c, j->tag, s->parts[to]);
+	if (unlikely(q->kept != NULL))
+		journal_forget_kept(q->qp, false);
+	journal_step(j);
+	write_members(c, to, q, q->qp, s->parts[to]);
+	sum = journal_sum_begin(j->tag, q->tag);
+	journal_sum_of(&sum, (const uint8_t *)c + JOURNAL_ADDED_AT, JOURNAL_ADDED_BYTES);
+	write_oldest(&sum, c, q->qp);
+	journal_image_write(&sum, c->image, q->qp);
+	journal_sum_end(&sum, c->sum);
 	journal_step(j);
 }
 
-static void
+static __rte_noinline void
 save_srq(struct tp_journal *j, const struct tp_journal_dirty_srq *d)
 {
 	uint8_t now = j->srq_copy[d->number];
@@ -149,14 +182,11 @@ save_srq(struct tp_journal *j, const struct tp_journal_dirty_srq *d)
 	journal_step(j);
 }
 
-/* Counters may be a little old. */
-static void
+static __rte_noinline void
 save_counters(struct transport *tp, struct tp_journal *j)
 {
 	struct journal_counters *c = (struct journal_counters *)(void *)j->counters + j->counters_copy;
 
-	if (likely(tp->now_ns < j->counters_ns))
-		return;
 	j->counters_ns = tp->now_ns + JOURNAL_COUNTERS_NS;
 	j->counters_copy ^= 1;
 	store(&c->tag, j->tag);
@@ -192,23 +222,39 @@ show_cqes(const struct tp_journal *j, const struct tp_told *t)
 	}
 }
 
-static void
-show(struct transport *tp, const struct tp_told *t)
+static __rte_noinline void
+show_other(struct transport *tp, const struct tp_told *t)
 {
-	switch (t->kind) {
-	case JOURNAL_ITEM_CQE:
-		show_cqes(tp->journal, t);
-		if (t->cq->channel >= 0)
-			cq_shown(tp, t->cq, t->type);
-		break;
-	case JOURNAL_ITEM_OVERRUN:
+	if (t->kind == JOURNAL_ITEM_OVERRUN) {
 		atomic_store_explicit(&t->cq->shared->overrun, 1, memory_order_release);
 		cq_shown(tp, t->cq, TP_TOUCHED | TP_TOUCHED_SOLICITED);
-		break;
-	default:
+	} else {
 		tp_event_now(tp, (enum uroce_event)t->type, t->cookie, t->what);
-		break;
 	}
+}
+
+static inline void
+show(struct transport *tp, const struct tp_told *t)
+{
+	if (unlikely(t->kind != JOURNAL_ITEM_CQE)) {
+		show_other(tp, t);
+		return;
+	}
+	show_cqes(tp->journal, t);
+	if (t->cq->channel >= 0)
+		cq_shown(tp, t->cq, t->type);
+}
+
+/* A QP without one has ended, or goes on elsewhere. */
+static __rte_noinline void
+show_end(struct tp_journal *j, struct tp_journal_qp *q)
+{
+	if (q->state == JOURNAL_LEAVING)
+		return;
+	/* Its end counts. */
+	j->slot_copy[q->n] = q->copy;
+	j->free_slots[j->nb_free++] = q->n;
+	free(q);
 }
 
 static void
@@ -219,12 +265,7 @@ show_qp(struct tp_journal *j, struct tp_journal_qp *q)
 	q->counts = true;
 	q->dirty = false;
 	if (unlikely(q->qp == NULL)) {
-		if (q->state == JOURNAL_LEAVING)
-			return;
-		/* Its end counts. */
-		j->slot_copy[q->n] = q->copy;
-		j->free_slots[j->nb_free++] = q->n;
-		free(q);
+		show_end(j, q);
 		return;
 	}
 	if (unlikely(q->state_shown != q->qp->state)) {
@@ -237,7 +278,7 @@ show_qp(struct tp_journal *j, struct tp_journal_qp *q)
 	}
 }
 
-static void
+static __rte_noinline void
 show_srq(struct tp_journal *j, const struct tp_journal_dirty_srq *d)
 {
 	uint8_t *copy = &j->srq_copy[d->number];
@@ -260,7 +301,9 @@ commit(struct transport *tp)
 		save(j, j->dirty[i]);
 	for (i = 0; i < j->nb_srqs; i++)
 		save_srq(j, &j->dirty_srqs[i]);
-	save_counters(tp, j);
+	/* They may be a little old. */
+	if (unlikely(tp->now_ns >= j->counters_ns))
+		save_counters(tp, j);
 	save_items(j);
 	journal_step(j);
 	store(&j->head->turn, j->tag);
@@ -440,7 +483,8 @@ journal_layout(const struct journal_limits *l)
 {
 	struct journal_layout y;
 
-	y.list = page_up(sizeof(struct journal_head));
+	y.members = page_up(sizeof(struct journal_head));
+	y.list = y.members + page_up(JOURNAL_MEMBERS * sizeof(struct journal_member));
 	y.srqs = y.list + page_up(sizeof(struct journal_list));
 	y.owed = y.srqs + page_up(l->srqs * sizeof(struct journal_srq));
 	y.counters = y.owed + page_up(l->cqs * sizeof(uint64_t));
@@ -457,10 +501,16 @@ journal_bytes(const struct journal_limits *l)
 	return journal_layout(l).bytes;
 }
 
-static void
+/* @return false: a member of the record has no place in the image. */
+static bool
 begin(struct tp_journal *j, const struct journal_limits *l, uint8_t *at, uint32_t room)
 {
 	struct journal_layout y = journal_layout(l);
+	struct journal_member *members = (void *)(at + y.members);
+
+	if (!journal_members_write(members))
+		return false;
+	j->epsn_at = members[JOURNAL_MEMBER_epsn].at;
 
 	j->head = (void *)at;
 	j->list = (void *)(at + y.list);
@@ -485,9 +535,13 @@ begin(struct tp_journal *j, const struct journal_limits *l, uint8_t *at, uint32_
 	j->head->slot_bytes = JOURNAL_SLOT_BYTES;
 	j->head->items = JOURNAL_ITEMS;
 	j->head->atomics = JOURNAL_ATOMICS;
+	j->head->image_bytes = JOURNAL_IMAGE_BYTES;
+	j->head->nb_members = JOURNAL_MEMBERS;
+	j->head->members_crc = journal_crc(UINT32_MAX, members, JOURNAL_MEMBERS * sizeof(*members));
 	atomic_thread_fence(memory_order_release);
 	j->head->magic = JOURNAL_MAGIC;
 	j->head->crc = journal_crc(UINT32_MAX, j->head, offsetof(struct journal_head, crc));
+	return true;
 }
 
 int
@@ -512,11 +566,10 @@ journal_create(struct transport *tp)
 	j->free_slots = calloc(l->qps, sizeof(*j->free_slots));
 	j->slot_copy = malloc(l->qps);
 	if (j->told == NULL || j->dirty == NULL || j->dirty_srqs == NULL || j->srq_copy == NULL || j->free_slots == NULL ||
-	    j->slot_copy == NULL) {
+	    j->slot_copy == NULL || !begin(j, l, tp->c.journal, tp->c.limits.journal_items)) {
 		journal_destroy(tp);
 		return ENOMEM;
 	}
-	begin(j, l, tp->c.journal, tp->c.limits.journal_items);
 	save_counters(tp, j);
 	return 0;
 }

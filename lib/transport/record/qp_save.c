@@ -21,17 +21,10 @@ nb_reads(const struct qp *qp)
 	return n;
 }
 
-/* An XRC SRQ that is destroyed has taken its receives with it. */
-static bool
-has_receive(const struct qp *qp)
-{
-	return qp->rcv.rwqe.valid && !(qp->rcv.srq != NULL && qp->rcv.srq->gone);
-}
-
 static uint32_t
 nb_sges(const struct qp *qp)
 {
-	return has_receive(qp) && qp->rcv.srq != NULL ? qp->rcv.rwqe.nb_sge : 0;
+	return record_receives(qp) && qp->rcv.srq != NULL ? qp->rcv.rwqe.nb_sge : 0;
 }
 
 static uint32_t
@@ -188,12 +181,12 @@ record_parts(const struct qp *qp, struct qp_record *r, void *at)
 	return save_kept(qp, r, at);
 }
 
-void
-record_receive(const struct qp *qp, struct qp_record *r)
+static void
+save_receive(const struct qp *qp, struct qp_record *r)
 {
 	if (qp->type == UROCE_QPT_XRC_RECV && qp->rcv.srq != NULL && !qp->rcv.srq->gone)
 		r->srqn = qp->rcv.srq->srqn;
-	r->recv_valid = has_receive(qp);
+	r->recv_valid = record_receives(qp);
 }
 
 int
@@ -210,7 +203,7 @@ qp_save(struct transport *tp, struct qp *qp, struct qp_record *to, uint32_t room
 		return ENOSPC;
 	memset(to, 0, bytes);
 	record_members(qp, to);
-	record_receive(qp, to);
+	save_receive(qp, to);
 	record_cold(qp, to);
 	save_times(tp, qp, to);
 	record_parts(qp, to, save_results(qp, to, save_wqes(qp, to, to + 1)));

@@ -76,8 +76,12 @@ record_members(const struct qp *qp, struct qp_record *to)
 	to->sq_order = (uint8_t)qp->req.sq.order;
 	to->rq_order = (uint8_t)qp->rcv.rq.order;
 }
-/** Write which receive is being filled. */
-void record_receive(const struct qp *qp, struct qp_record *r);
+/** @return whether a receive is being filled. An XRC SRQ that is destroyed has taken its receives with it. */
+static inline bool
+record_receives(const struct qp *qp)
+{
+	return qp->rcv.rwqe.valid && !(qp->rcv.srq != NULL && qp->rcv.srq->gone);
+}
 /** @return a result of a READ or atomic as a record has it. */
 static inline struct qp_record_res
 record_res(const struct tp_res *s)

@@ -69,9 +69,9 @@ check_all(struct rig *r, const uint8_t *written)
 	assert_memory_equal(r->abuf + OFF_READ, r->bbuf + OFF_READ, LEN);
 }
 
-/* @return false: it came to its end before. */
+/* @param twice  The next daemon is killed, too, before anything arrives. @return false: it came to its end before. */
 static bool
-killed_at(uint32_t steps, uint16_t items, bool srq)
+killed_at(uint32_t steps, uint16_t items, bool srq, bool twice)
 {
 	uint8_t written[LEN];
 	struct end_srq *s = NULL;
@@ -102,6 +102,11 @@ killed_at(uint32_t steps, uint16_t items, bool srq)
 			memset(r.bbuf + OFF_WRITE, NOT_THERE, LEN);
 			memset(written, NOT_THERE, LEN);
 		}
+		if (twice) {
+			kill_after(&k, &r, UINT32_MAX);
+			kill_now(&k);
+			kill_resume(&k);
+		}
 		k.killed = false;
 		pair_advance(r.p, 500 * PAIR_MS);
 		check_all(&r, written);
@@ -124,7 +129,19 @@ a_host_is_killed_at_every_step(void **state)
 	uint32_t steps = 0;
 
 	(void)state;
-	while (killed_at(steps, 0, false))
+	while (killed_at(steps, 0, false, false))
+		steps++;
+	assert_in_range(steps, 25, 2000);
+}
+
+/* What was done in a turn that didn't count isn't forgotten by the second kill. */
+static void
+a_host_is_killed_twice_at_every_step(void **state)
+{
+	uint32_t steps = 0;
+
+	(void)state;
+	while (killed_at(steps, 0, false, true))
 		steps++;
 	assert_in_range(steps, 25, 2000);
 }
@@ -136,7 +153,7 @@ turns_end_when_their_list_is_full(void **state)
 	uint32_t steps = 0;
 
 	(void)state;
-	while (killed_at(steps, 1, false))
+	while (killed_at(steps, 1, false, false))
 		steps++;
 	assert_in_range(steps, 25, 4000);
 }
@@ -147,7 +164,7 @@ a_host_with_an_srq_is_killed_at_every_step(void **state)
 	uint32_t steps = 0;
 
 	(void)state;
-	while (killed_at(steps, 0, true))
+	while (killed_at(steps, 0, true, false))
 		steps++;
 	assert_in_range(steps, 25, 2000);
 }
@@ -240,6 +257,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_host_is_killed_at_every_step),
+		cmocka_unit_test(a_host_is_killed_twice_at_every_step),
 		cmocka_unit_test(turns_end_when_their_list_is_full),
 		cmocka_unit_test(a_host_with_an_srq_is_killed_at_every_step),
 		cmocka_unit_test(nothing_is_shown_within_a_turn),
