@@ -44,6 +44,7 @@ MORE = {
     'all-qps': ['shares', 'qp'],
 }
 HONEST = 'honest'
+ITSELF = 'itself'                       # each victim beside a copy of itself: both get the same, so the rest is what it costs to share a CPU
 BEGIN_SECONDS = 10
 ROW_TRIES, STEADY = 3, 1.4              # what victims do alone before and after a row differs by less, but for a third of them
 WANTED_SHARE, WANTED_P99 = 0.8, 2.0     # of the project, on a quiet machine
@@ -80,7 +81,9 @@ class Matrix:
     @contextlib.contextmanager
     def attacker(self, name):
         """Runs as long as the block. Yields false if this machine lacks what it needs."""
-        program = [VICTIM, '1000000', 'write-bw'] if name == HONEST else \
+        copy = name.removeprefix(ITSELF + ' ')
+        quiet = name == HONEST or copy in VICTIMS   # it doesn't say when it begins
+        program = [VICTIM, '1000000', 'write-bw' if name == HONEST else copy] if quiet else \
             [os.path.join(HOSTILE, 'hostile_' + MORE[name][0]), *MORE[name][1:]] if name in MORE else [ATTACK, name]
         with tempfile.TemporaryFile('w+', encoding='utf-8') as said:
             child = subprocess.Popen([*AS_NOBODY, *self.run, *program], stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True)
@@ -90,9 +93,9 @@ class Matrix:
                 while 'attacking' not in text and child.poll() is None and time.monotonic() < end:
                     time.sleep(0.05)
                     text = os.pread(said.fileno(), 1 << 16, 0).decode(errors='replace')
-                    if name == HONEST and time.monotonic() > end - BEGIN_SECONDS + 1:
+                    if quiet and time.monotonic() > end - BEGIN_SECONDS + 1:
                         break
-                if child.poll() not in (None, SKIPPED) or (name != HONEST and 'attacking' not in text and child.poll() is None):
+                if child.poll() not in (None, SKIPPED) or (not quiet and 'attacking' not in text and child.poll() is None):
                     raise LabError(f'{name} did not begin:\n{text}')
                 yield child.poll() is None
                 if child.poll() not in (None, SKIPPED):
@@ -132,15 +135,24 @@ def row(matrix, name, before):
     return first, beside, after
 
 
+def row_itself(matrix, before):
+    """As row(), but each victim is beside a copy of itself."""
+    first, beside = before or matrix.victim(VICTIMS), {}
+    for kind in VICTIMS:
+        with matrix.attacker(f'{ITSELF} {kind}'):
+            beside.update(matrix.victim([kind]))
+    return first, beside, matrix.victim(VICTIMS)
+
+
 def whole(matrix):
     """Every cell. @return cells that miss what is wanted."""
     rows, alone = {}, None
-    names = [HONEST, *attackers()]
+    names = [HONEST, ITSELF, *attackers()]
     with progress.Progress(len(names)) as shown:
         for name in names:
             shown.step(name)
             try:
-                found = row(matrix, name, alone)
+                found = row_itself(matrix, alone) if name == ITSELF else row(matrix, name, alone)
                 if found is not None:
                     rows[name] = found
                     alone = found[2]
@@ -160,9 +172,11 @@ def whole(matrix):
     table(VICTIMS, [(name, [f'{shares[name, kind]:.2f}' for kind in VICTIMS]) for name in beside])
     print('\np99:\n')
     table(VICTIMS, [(name, [f'{p99[name, kind]:.1f}' for kind in VICTIMS]) for name in beside])
-    low = sum(share < WANTED_SHARE for (name, _), share in shares.items() if name != HONEST)
+    fellows = (HONEST, ITSELF)
+    low = sum(share < WANTED_SHARE for (name, _), share in shares.items() if name not in fellows)
+    of_itself = sum(share < WANTED_SHARE * shares.get((ITSELF, kind), 1) for (name, kind), share in shares.items() if name not in fellows)
     late = sum(times > WANTED_P99 for times in p99.values())
-    print(f'\n{len(shares) - len(VICTIMS)} cells, {low} with a share below {WANTED_SHARE}, {late} with a p99 above {WANTED_P99} times the honest one')
+    print(f'\n{len(shares) - len(VICTIMS) * len([name for name in fellows if name in rows])} cells, {low} with a share below {WANTED_SHARE}, {of_itself} below {WANTED_SHARE} of what the victim gets beside a copy of itself, {late} with a p99 above {WANTED_P99} times the honest one')
 
 
 def some(matrix, cells):
