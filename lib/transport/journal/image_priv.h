@@ -13,6 +13,7 @@
 
 #include <string.h>
 
+#include "transport/core/journal_format_priv.h"
 #include "transport/core/types_priv.h"
 #include "transport/record/record.h"
 
@@ -115,8 +116,11 @@ struct journal_member {
 	uint8_t bit;                 /**< of a bool: its bit in the byte, which may have others; of a number 0 */
 };
 static_assert(sizeof(struct journal_member) == 24, "format");
+/** Room for the table, the same in each build: what comes behind it must be found by another one. */
+enum { JOURNAL_MEMBERS_BYTES = JOURNAL_PAGE };
+static_assert(JOURNAL_MEMBERS * sizeof(struct journal_member) <= JOURNAL_MEMBERS_BYTES, "format");
 
-/** Write the table, JOURNAL_MEMBERS lines. @return false: a member is in none of the pieces. */
+/** Write the table, JOURNAL_MEMBERS lines. @return false: no memory, or a member is in none of the pieces. */
 bool journal_members_write(struct journal_member *table);
 /**
  * Find the lines of the members that this build knows.

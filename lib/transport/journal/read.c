@@ -31,7 +31,7 @@ check_head(const struct journal_memory *m)
 	if (m->bytes < journal_bytes(&l))
 		return "size: the journal is longer than its memory";
 	if (h->image_bytes > JOURNAL_IMAGE_ROOM || h->image_bytes % sizeof(journal_pair) != 0 ||
-	    h->nb_members > (journal_layout(&l).list - journal_layout(&l).members) / sizeof(struct journal_member))
+	    h->nb_members > JOURNAL_MEMBERS_BYTES / sizeof(struct journal_member))
 		return "image_bytes, nb_members: the journal was written by another version";
 	return NULL;
 }

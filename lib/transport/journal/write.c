@@ -74,13 +74,6 @@ write_cold(struct journal_copy *c, const struct qp *qp)
 	c->cold_crc = journal_cold_crc(c);
 }
 
-/* The number of the SRQ of an XRC QP's last request. */
-static __rte_noinline uint32_t
-srqn_of(const struct qp *qp)
-{
-	return qp->rcv.srq != NULL && !qp->rcv.srq->gone ? qp->rcv.srq->srqn : 0;
-}
-
 /* What the image lacks. */
 static inline void
 write_members(struct journal_copy *c, uint32_t copy, struct tp_journal_qp *q, const struct qp *qp, uint8_t *parts)
@@ -91,7 +84,7 @@ write_members(struct journal_copy *c, uint32_t copy, struct tp_journal_qp *q, co
 	c->parts_bytes = c->parts_crc = 0;
 	c->placed_to = c->local_to = 0;
 	c->kept = c->nb_res = c->nb_reads = c->nb_sges = c->nb_kept = c->reserved = 0;
-	c->srqn = unlikely(qp->type == UROCE_QPT_XRC_RECV) ? srqn_of(qp) : 0;
+	c->srqn = record_srqn(qp);
 	c->flags = (uint8_t)((receives ? JOURNAL_RECEIVES : 0) | (unlikely(qp->req.scoreboard != NULL) && qp_sends(qp) ? JOURNAL_REPAIRS : 0));
 	/* The newest result is before the head: if it is none, there are none. */
 	if ((resp->res_max != 0 && resp->res[(resp->res_head == 0 ? resp->res_max : resp->res_head) - 1].used) || (receives && qp->rcv.srq != NULL) ||
@@ -484,7 +477,7 @@ journal_layout(const struct journal_limits *l)
 	struct journal_layout y;
 
 	y.members = page_up(sizeof(struct journal_head));
-	y.list = y.members + page_up(JOURNAL_MEMBERS * sizeof(struct journal_member));
+	y.list = y.members + JOURNAL_MEMBERS_BYTES;
 	y.srqs = y.list + page_up(sizeof(struct journal_list));
 	y.owed = y.srqs + page_up(l->srqs * sizeof(struct journal_srq));
 	y.counters = y.owed + page_up(l->cqs * sizeof(uint64_t));
@@ -501,7 +494,7 @@ journal_bytes(const struct journal_limits *l)
 	return journal_layout(l).bytes;
 }
 
-/* @return false: a member of the record has no place in the image. */
+/* @return false: as journal_members_write(). */
 static bool
 begin(struct tp_journal *j, const struct journal_limits *l, uint8_t *at, uint32_t room)
 {

@@ -181,14 +181,6 @@ record_parts(const struct qp *qp, struct qp_record *r, void *at)
 	return save_kept(qp, r, at);
 }
 
-static void
-save_receive(const struct qp *qp, struct qp_record *r)
-{
-	if (qp->type == UROCE_QPT_XRC_RECV && qp->rcv.srq != NULL && !qp->rcv.srq->gone)
-		r->srqn = qp->rcv.srq->srqn;
-	r->recv_valid = record_receives(qp);
-}
-
 int
 qp_save(struct transport *tp, struct qp *qp, struct qp_record *to, uint32_t room)
 {
@@ -203,7 +195,8 @@ qp_save(struct transport *tp, struct qp *qp, struct qp_record *to, uint32_t room
 		return ENOSPC;
 	memset(to, 0, bytes);
 	record_members(qp, to);
-	save_receive(qp, to);
+	to->srqn = record_srqn(qp);
+	to->recv_valid = record_receives(qp);
 	record_cold(qp, to);
 	save_times(tp, qp, to);
 	record_parts(qp, to, save_results(qp, to, save_wqes(qp, to, to + 1)));

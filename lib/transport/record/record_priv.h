@@ -82,6 +82,12 @@ record_receives(const struct qp *qp)
 {
 	return qp->rcv.rwqe.valid && !(qp->rcv.srq != NULL && qp->rcv.srq->gone);
 }
+/** @return qp_record.srqn. */
+static inline uint32_t
+record_srqn(const struct qp *qp)
+{
+	return qp->type == UROCE_QPT_XRC_RECV && qp->rcv.srq != NULL && !qp->rcv.srq->gone ? qp->rcv.srq->srqn : 0;
+}
 /** @return a result of a READ or atomic as a record has it. */
 static inline struct qp_record_res
 record_res(const struct tp_res *s)

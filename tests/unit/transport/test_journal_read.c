@@ -71,7 +71,8 @@ static void
 each_bit_is_checked(void **state)
 {
 	struct journal_layout y = journal_layout(&journal_limits);
-	const size_t ranges[][2] = { { 0, sizeof(struct journal_head) }, { y.members, y.members + JOURNAL_MEMBERS * sizeof(struct journal_member) }, { y.list, y.list + offsetof(struct journal_list, pad) },
+	const size_t ranges[][2] = { { 0, sizeof(struct journal_head) }, { y.members, y.members + JOURNAL_MEMBERS * sizeof(struct journal_member) },
+				     { y.list, y.list + offsetof(struct journal_list, pad) },
 				     { y.srqs, y.srqs + sizeof(struct journal_srq) }, { y.slots, y.slots + 2 * JOURNAL_SLOT_BYTES } };
 	uint32_t refused = 0, lost[2] = { 0 }, srq_lost = 0;
 	struct srq_params sp = { .pd = PAIR_PD };

@@ -45,6 +45,7 @@ MORE = {
 }
 HONEST = 'honest'
 ITSELF = 'itself'                       # each victim beside a copy of itself: both get the same, so the rest is what it costs to share a CPU
+COPY_OF = 'copy of '                    # some victims and attackers have the same name
 BEGIN_SECONDS = 10
 ROW_TRIES, STEADY = 3, 1.4              # what victims do alone before and after a row differs by less, but for a third of them
 WANTED_SHARE, WANTED_P99 = 0.8, 2.0     # of the project, on a quiet machine
@@ -81,9 +82,8 @@ class Matrix:
     @contextlib.contextmanager
     def attacker(self, name):
         """Runs as long as the block. Yields false if this machine lacks what it needs."""
-        copy = name.removeprefix(ITSELF + ' ')
-        quiet = name == HONEST or copy in VICTIMS   # it doesn't say when it begins
-        program = [VICTIM, '1000000', 'write-bw' if name == HONEST else copy] if quiet else \
+        quiet = name == HONEST or name.startswith(COPY_OF)      # it doesn't say when it begins
+        program = [VICTIM, '1000000', 'write-bw' if name == HONEST else name.removeprefix(COPY_OF)] if quiet else \
             [os.path.join(HOSTILE, 'hostile_' + MORE[name][0]), *MORE[name][1:]] if name in MORE else [ATTACK, name]
         with tempfile.TemporaryFile('w+', encoding='utf-8') as said:
             child = subprocess.Popen([*AS_NOBODY, *self.run, *program], stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True)
@@ -139,7 +139,7 @@ def row_itself(matrix, before):
     """As row(), but each victim is beside a copy of itself."""
     first, beside = before or matrix.victim(VICTIMS), {}
     for kind in VICTIMS:
-        with matrix.attacker(f'{ITSELF} {kind}'):
+        with matrix.attacker(COPY_OF + kind):
             beside.update(matrix.victim([kind]))
     return first, beside, matrix.victim(VICTIMS)
 
@@ -176,7 +176,9 @@ def whole(matrix):
     low = sum(share < WANTED_SHARE for (name, _), share in shares.items() if name not in fellows)
     of_itself = sum(share < WANTED_SHARE * shares.get((ITSELF, kind), 1) for (name, kind), share in shares.items() if name not in fellows)
     late = sum(times > WANTED_P99 for times in p99.values())
-    print(f'\n{len(shares) - len(VICTIMS) * len([name for name in fellows if name in rows])} cells, {low} with a share below {WANTED_SHARE}, {of_itself} below {WANTED_SHARE} of what the victim gets beside a copy of itself, {late} with a p99 above {WANTED_P99} times the honest one')
+    cells = sum(name not in fellows for name, _ in shares)
+    print(f'\n{cells} cells, {low} with a share below {WANTED_SHARE}, {of_itself} below {WANTED_SHARE} of what the victim gets beside a copy of itself, '
+          f'{late} with a p99 above {WANTED_P99} times the honest one')
 
 
 def some(matrix, cells):
