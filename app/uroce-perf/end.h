@@ -115,7 +115,7 @@ end_post_send(struct perf_end *e, struct perf_qp *q, uint8_t opcode, uint8_t fla
 	      uint64_t remote, uint32_t len)
 {
 	struct ring_sq_wqe *w = ring_slot(&q->sq, q->sq.counter);
-	union ring_sq_ctl ctl = { .opcode = opcode, .flags = flags, .count = 1 };
+	uint16_t count = 1;
 
 	w->wr_id = (uint64_t)(q - e->qps);
 	wqe_put_remote(w, remote, q->rkey);
@@ -123,11 +123,11 @@ end_post_send(struct perf_end *e, struct perf_qp *q, uint8_t opcode, uint8_t fla
 		wqe_put_atomic(w, 1, 2);
 	if (flags & UROCE_SEND_INLINE) {
 		memcpy(wqe_inline(w), local, len);
-		ctl.count = (uint16_t)len;
+		count = (uint16_t)len;
 	} else {
 		*wqe_sges(w, opcode) = (struct ring_sge){ (uintptr_t)local, len, e->key };
 	}
-	ring_sq_post(&q->sq, q->sq.counter++, w, ctl);
+	ring_sq_post(&q->sq, q->sq.counter++, w, ring_sq_ctl_make(opcode, flags, count, 0));
 }
 
 static inline void

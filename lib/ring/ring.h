@@ -123,15 +123,48 @@ union ring_cqe_ctl {
 	uint64_t word;
 };
 
+/** Its bits. */
+#define RING_CQE_IS_RECV   0x1
+#define RING_CQE_SOLICITED 0x2
+
+/**
+ * @return a control word without its phase. It is made as one word: if its bytes were stored one by one, to load all of them would take until every store
+ * before that has left the store buffer, those to lines of other cores too.
+ * @param bits  RING_CQE_*
+ */
+static inline union ring_cqe_ctl
+ring_cqe_ctl_make(uint16_t wqe_counter, uint8_t vendor_err, uint8_t wc_flags, uint8_t sl, uint8_t pkey_index, uint8_t bits)
+{
+	return (union ring_cqe_ctl){ .word = wqe_counter | (uint32_t)vendor_err << 16 | (uint32_t)wc_flags << 24 | (uint64_t)sl << 32 | (uint64_t)pkey_index << 40 |
+					     (uint64_t)bits << 48 };
+}
+
+/** @return @p word, which has no phase, with @p phase: control words of CQEs, RQ and SRQ slots. */
+static inline uint64_t
+ring_with_phase(uint64_t word, uint8_t phase)
+{
+	return word | (uint64_t)phase << 56;
+}
+
 /** A completion. */
 struct ring_cqe {
 	uint64_t wr_id;
 	uint32_t byte_len;
 	uint32_t imm;          /**< network byte order; with WITH_INV the invalidated rkey, host byte order */
-	uint32_t qpn : 24;
-	uint32_t status : 8;   /**< enum uroce_wc_status */
-	uint32_t src_qp : 24;
-	uint32_t opcode : 8;   /**< enum uroce_wc_op */
+	union {
+		struct {
+			uint32_t qpn : 24;
+			uint32_t status : 8; /**< enum uroce_wc_status */
+		};
+		uint32_t qpn_status;         /**< both: to write one of them reads the other, which may be in the client's cache */
+	};
+	union {
+		struct {
+			uint32_t src_qp : 24;
+			uint32_t opcode : 8; /**< enum uroce_wc_op */
+		};
+		uint32_t src_qp_opcode;
+	};
 	_Atomic uint64_t ctl;  /**< union ring_cqe_ctl */
 };
 
@@ -247,18 +280,15 @@ static inline void
 ring_sq_post(const struct ring *r, uint32_t counter, struct ring_sq_wqe *w, union ring_sq_ctl ctl)
 {
 	UROCE_ASSERT((void *)w == ring_slot(r, counter));
-	ctl.phase = ring_phase(counter, r->order);
-	atomic_store_explicit(&w->ctl, ctl.word, memory_order_release);
+	atomic_store_explicit(&w->ctl, (ctl.word & ~(UINT64_C(0xff) << 32)) | (uint64_t)ring_phase(counter, r->order) << 32, memory_order_release);
 }
 
 /** Client: post RQ or SRQ slot @p w of @p counter, with @p num_sge SGEs. Release. */
 static inline void
 ring_rq_post(const struct ring *r, uint32_t counter, struct ring_rq_wqe *w, uint16_t num_sge)
 {
-	union ring_rq_ctl ctl = { .num_sge = num_sge, .phase = ring_phase(counter, r->order) };
-
 	UROCE_ASSERT((void *)w == ring_slot(r, counter));
-	atomic_store_explicit(&w->ctl, ctl.word, memory_order_release);
+	atomic_store_explicit(&w->ctl, ring_with_phase(num_sge, ring_phase(counter, r->order)), memory_order_release);
 }
 
 /** Engine: @return true if the SQ slot of @p counter has been posted. Acquire. */

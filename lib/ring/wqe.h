@@ -48,6 +48,13 @@ union ring_sq_ctl {
 	uint64_t word;
 };
 
+/** @return a control word without its phase, made as one word (ring_cqe_ctl_make()). @param srqn  24 bits */
+static inline union ring_sq_ctl
+ring_sq_ctl_make(uint8_t opcode, uint8_t flags, uint16_t count, uint32_t srqn)
+{
+	return (union ring_sq_ctl){ .word = opcode | (uint32_t)flags << 8 | (uint32_t)count << 16 | (uint64_t)srqn << 40 };
+}
+
 /** Header of an SQ slot. The stride is a power of two, at least 64. */
 struct ring_sq_wqe {
 	uint64_t wr_id;

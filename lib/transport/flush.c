@@ -33,7 +33,7 @@ flush_one_send(struct transport *tp, struct qp *qp)
 		opcode = ctl.opcode;
 	}
 	e.opcode = opcode < UROCE_WR_OPS ? tp_req_ops[opcode].wc : UROCE_WC_SEND;
-	e.ctl.wqe_counter = (uint16_t)qp->req.sq_tail++;
+	e.ctl = ring_cqe_ctl_make((uint16_t)qp->req.sq_tail++, 0, 0, 0, 0, 0);
 	qp->req.sq_cur = qp->req.sq_tail;
 	cq_push(tp, qp->send_cq, qp, &e);
 	return true;

@@ -125,7 +125,7 @@ put_send(struct client_qp *qp, uint32_t counter, const struct ibv_send_wr *wr)
 	struct ring_sq_wqe *w = ring_slot(&qp->sq, counter);
 	uint32_t op = wr->opcode, flags = wr->send_flags & SEND_FLAGS, count = wr->num_sge;
 	struct ring_sge *sge = wqe_sges(w, UROCE_WR_SEND); /* the same place for all opcodes without a block of operands */
-	union ring_sq_ctl ctl = { 0 };
+	union ring_sq_ctl ctl;
 
 	if (unlikely(op >= UROCE_WR_OPS || !(client_wr_types[op] & qp->type_bit)))
 		return EINVAL;
@@ -153,9 +153,7 @@ put_send(struct client_qp *qp, uint32_t counter, const struct ibv_send_wr *wr)
 	} else {
 		put_sges(sge, wr->sg_list, count);
 	}
-	ctl.opcode = op;
-	ctl.flags = flags;
-	ctl.count = count;
+	ctl = ring_sq_ctl_make(op, flags, count, 0);
 	if (unlikely(client_bounces(qp->bounce)))
 		client_bounce_send(qp, w, &ctl);
 	if (unlikely(qp->type_bit == T(XRC_SEND)))

@@ -199,34 +199,60 @@ wire_put64(void *p, uint64_t v)
 /* ---- BTH ---- */
 /* Bytes of flags and small fields are as on the wire, so that they are read and written whole. */
 struct wire_bth {
-	uint32_t dqpn;  /**< 24 bits */
-	uint32_t psn;   /**< 24 bits */
-	uint16_t pkey;
-	uint8_t opcode;
 	union {
-		uint8_t byte1;
 		struct {
-			uint8_t tver : 4; /**< must be 0 */
-			uint8_t pad : 2;  /**< 0 to 3 bytes */
-			uint8_t migreq : 1, solicited : 1;
+			uint32_t dqpn; /**< 24 bits */
+			uint32_t psn;  /**< 24 bits */
+			uint16_t pkey;
+			uint8_t opcode;
+			union {
+				uint8_t byte1;
+				struct {
+					uint8_t tver : 4; /**< must be 0 */
+					uint8_t pad : 2;  /**< 0 to 3 bytes */
+					uint8_t migreq : 1, solicited : 1;
+				};
+			};
+			union {
+				uint8_t byte4;
+				struct {
+					uint8_t reserved : 6, becn : 1, fecn : 1; /**< reserved: 0 */
+				};
+			};
+			union {
+				uint8_t byte8;
+				struct {
+					uint8_t mark : 7; /**< reserved bits before the PSN: 0 unless both ends have agreed on something else */
+					uint8_t ackreq : 1;
+				};
+			};
 		};
-	};
-	union {
-		uint8_t byte4;
-		struct {
-			uint8_t reserved : 6, becn : 1, fecn : 1; /**< reserved: 0 */
-		};
-	};
-	union {
-		uint8_t byte8;
-		struct {
-			uint8_t mark : 7; /**< reserved bits before the PSN: 0 unless both ends have agreed on something else */
-			uint8_t ackreq : 1;
-		};
+		uint64_t words[2]; /**< all of them; the last two bytes are 0 */
 	};
 };
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first bit-field of a byte has its lowest bits");
+_Static_assert(sizeof(struct wire_bth) == 16 && offsetof(struct wire_bth, byte8) == 13, "wire_bth_make() and wire_bth_set_pad() know where they are");
+
+/**
+ * @return a BTH, as two words. The CPU forwards what was stored to a load of no more bytes than the store had: a header whose members were stored one by one, and which
+ * is then copied, waits until all stores before it have left the store buffer, those to lines of other cores too.
+ * @param mark  7 bits
+ */
+static inline struct wire_bth
+wire_bth_make(uint8_t opcode, uint32_t dqpn, uint32_t psn, uint16_t pkey, bool migreq, bool solicited, bool ackreq, uint8_t mark)
+{
+	uint32_t byte1 = (uint32_t)migreq << 6 | (uint32_t)solicited << 7, byte8 = (mark & 0x7fu) | (uint32_t)ackreq << 7;
+
+	return (struct wire_bth){ .words = { dqpn | (uint64_t)psn << 32, pkey | (uint32_t)opcode << 16 | byte1 << 24 | (uint64_t)byte8 << 40 } };
+}
+
+/** Set its pad, which is 0. */
+static inline void
+wire_bth_set_pad(struct wire_bth *b, uint32_t pad)
+{
+	b->words[1] |= (uint64_t)pad << 28;
+}
 
 /** Write the 12 bytes of a BTH. */
 static inline void

@@ -135,7 +135,7 @@ send_cnp(struct transport *tp, struct qp *qp)
 	if (!tp_begin(tp, qp, WIRE_OPCODE_CNP, &o))
 		return false;
 	memset(tp_payload(&o), 0, WIRE_CNP_PAYLOAD_BYTES);
-	tp_finish(tp, qp, &o, &b, WIRE_CNP_PAYLOAD_BYTES);
+	tp_finish(tp, qp, &o, b, WIRE_CNP_PAYLOAD_BYTES);
 	set_traffic_class(&qp->path.tmpl, o.frame, CC_CNP_TCLASS);
 	return true;
 }

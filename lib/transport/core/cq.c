@@ -140,10 +140,8 @@ cq_push(struct transport *tp, struct cq *cq, struct qp *qp, const struct tp_cqe 
 	slot->wr_id = e->wr_id;
 	slot->byte_len = e->byte_len;
 	slot->imm = e->imm;
-	slot->qpn = qp->qpn;
-	slot->status = e->status;
-	slot->src_qp = e->src_qp;
-	slot->opcode = e->opcode;
+	slot->qpn_status = qp->qpn | (uint32_t)e->status << 24;
+	slot->src_qp_opcode = e->src_qp | (uint32_t)e->opcode << 24;
 	if (unlikely(ring->stamps != NULL))
 		ring->stamps[n & ((UINT32_C(1) << ring->ring.order) - 1)] =
 			tp->c.stamp_ns != NULL ? tp->c.stamp_ns(tp->c.arg) : tp->now_ns;
@@ -151,8 +149,7 @@ cq_push(struct transport *tp, struct cq *cq, struct qp *qp, const struct tp_cqe 
 	/* Not shown yet. */
 	if (unlikely(tp->journal != NULL))
 		phase ^= RING_PHASES;
-	ctl.phase = phase;
-	atomic_store_explicit(&slot->ctl, ctl.word, memory_order_release);
+	atomic_store_explicit(&slot->ctl, ring_with_phase(ctl.word, phase), memory_order_release);
 	if (unlikely(e->status != UROCE_WC_SUCCESS)) {
 		if (e->status == UROCE_WC_WR_FLUSH_ERR)
 			tp->counters.cqe_flush_error++;

@@ -85,14 +85,15 @@ local_begin(struct transport *tp, const struct wire_tmpl *t)
 
 /** Have the packet that local_begin() returned delivered. All of its headers and its payload are in place. */
 static inline void
-local_add(struct transport *tp, struct tp_local *l, struct qp *qp, const struct wire_opcode *op, const struct wire_bth *b,
+local_add(struct transport *tp, struct tp_local *l, struct qp *qp, const struct wire_opcode *op, struct wire_bth b,
 	  uint32_t payload_bytes, uint32_t bytes)
 {
 	struct wire_tmpl *t = &qp->path.tmpl;
 
 	uint8_t *bth = l->frame + t->bth_off;
 
-	l->p.bth = *b;
+	l->p.bth.words[0] = b.words[0];
+	l->p.bth.words[1] = b.words[1];
 	l->p.op = op;
 	l->p.l2 = l->frame;
 	l->p.l3 = l->frame + t->l3_off;

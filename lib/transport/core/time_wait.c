@@ -134,7 +134,7 @@ time_wait_rx(struct time_wait_table *t, struct transport *tp, uint16_t port, con
 	if (!tp_begin_at(tp, d.loopback ? &tp->loop : &tp->tx[d.port], &d.tmpl, b.opcode, &o))
 		return true;
 	wire_put_aeth(o.bth + o.op->off_aeth, WIRE_AETH_ACK | WIRE_AETH_CREDITS_INVALID, d.msn);
-	tp_finish_at(tp, &d.tmpl, d.port, d.loopback, &o, &b, 0);
+	tp_finish_at(tp, &d.tmpl, d.port, d.loopback, &o, b, 0);
 	tp->counters.acks_sent++;
 	tp->counters.time_wait_acks_sent++;
 	return true;

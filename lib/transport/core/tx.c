@@ -103,7 +103,7 @@ note_too_long(struct qp *qp, uint32_t psn)
 }
 
 void
-tp_finish_detour(struct transport *tp, struct qp *qp, struct tp_out *o, struct wire_bth *b, uint32_t payload_bytes)
+tp_finish_detour(struct transport *tp, struct qp *qp, struct tp_out *o, struct wire_bth b, uint32_t payload_bytes)
 {
 	struct wire_tmpl *t = &qp->path.tmpl;
 	uint32_t pad = -payload_bytes & 3;
@@ -119,7 +119,7 @@ tp_finish_detour(struct transport *tp, struct qp *qp, struct tp_out *o, struct w
 			return;
 		}
 		tp->counters.tx_too_long++;
-		note_too_long(qp, b->psn);
+		note_too_long(qp, b.psn);
 		lose(tp, t, o, payload_bytes);
 		return;
 	}
@@ -127,7 +127,7 @@ tp_finish_detour(struct transport *tp, struct qp *qp, struct tp_out *o, struct w
 		tp_finish_at(tp, t, qp->path.port, true, o, b, payload_bytes);
 		return;
 	}
-	b->pad = (uint8_t)pad;
+	wire_bth_set_pad(&b, pad);
 	o->bytes = local_bytes(t, o->op, o->local->p.more, payload_bytes);
 	local_add(tp, o->local, qp, o->op, b, payload_bytes, o->bytes);
 	tp->counters.tx_packets += 1u + o->local->p.more;

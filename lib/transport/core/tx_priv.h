@@ -76,7 +76,7 @@ tp_begin_at(struct transport *tp, struct tp_txvec *vec, const struct wire_tmpl *
 /** tp_begin() for a QP whose packets stay on this host, or are dropped. */
 bool tp_begin_detour(struct transport *tp, const struct qp *qp, uint8_t opcode, struct tp_out *o);
 /** tp_finish() for such a packet; m is NULL after if it was dropped. */
-void tp_finish_detour(struct transport *tp, struct qp *qp, struct tp_out *o, struct wire_bth *b, uint32_t payload_bytes);
+void tp_finish_detour(struct transport *tp, struct qp *qp, struct tp_out *o, struct wire_bth b, uint32_t payload_bytes);
 
 /**
  * Begin a packet: reserve room in the TX vector and an mbuf.
@@ -117,14 +117,14 @@ tp_room(struct transport *tp, struct tp_out *o, uint32_t len)
 /** As tp_finish(), for a packet that leaves by @p port, or stays on this host if @p loopback. */
 static __rte_always_inline void
 tp_finish_at(struct transport *tp, struct wire_tmpl *t, uint16_t port, bool loopback, struct tp_out *o,
-	     struct wire_bth *b, uint32_t payload_bytes)
+	     struct wire_bth b, uint32_t payload_bytes)
 {
 	uint32_t pad = -payload_bytes & 3;
 	uint8_t *end = tp_payload(o) + payload_bytes;
 	uint16_t l4 = (uint16_t)(o->op->hdr_bytes + payload_bytes + pad + WIRE_ICRC_BYTES);
 
-	b->pad = (uint8_t)pad;
-	wire_put_bth(o->bth, b);
+	wire_bth_set_pad(&b, pad);
+	wire_put_bth(o->bth, &b);
 	/* The pad, which has less than four bytes, and the first of the ICRC. */
 	memset(end, 0, WIRE_ICRC_BYTES);
 	wire_tmpl_write(t, o->frame, l4, 0);
@@ -144,10 +144,10 @@ tp_finish_at(struct transport *tp, struct wire_tmpl *t, uint16_t port, bool loop
 
 /**
  * Finish a packet whose extended headers and payload are in place and put it into its TX vector.
- * @param b  pad is filled in here.
+ * @param b  its pad, 0, is filled in here.
  */
 static inline void
-tp_finish(struct transport *tp, struct qp *qp, struct tp_out *o, struct wire_bth *b, uint32_t payload_bytes)
+tp_finish(struct transport *tp, struct qp *qp, struct tp_out *o, struct wire_bth b, uint32_t payload_bytes)
 {
 	if (unlikely(qp->path.detour))
 		tp_finish_detour(tp, qp, o, b, payload_bytes);

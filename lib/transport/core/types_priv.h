@@ -69,12 +69,23 @@ struct tp_res {
 			uint32_t length; /**< READ: bytes; ATOMIC_WRITE, FLUSH: 0 */
 		};
 	};
-	uint32_t psn : 24;
-	uint32_t used : 1;   /**< else empty */
-	uint32_t atomic : 1;
-	uint32_t replay : 1; /**< the pending response answers a duplicate */
-	uint32_t placed : 1; /**< ATOMIC_WRITE, FLUSH: answered by a READ response of no bytes */
+	union {
+		struct {
+			uint32_t psn : 24;
+			uint32_t used : 1;   /**< else empty */
+			uint32_t atomic : 1;
+			uint32_t replay : 1; /**< the pending response answers a duplicate */
+			uint32_t placed : 1; /**< ATOMIC_WRITE, FLUSH: answered by a READ response of no bytes */
+		};
+		uint32_t word;               /**< tp_res_word() */
+	};
 };
+/** @return the word of a new one (wire_bth_make() says why it is made so). */
+static inline uint32_t
+tp_res_word(uint32_t psn, bool atomic, bool placed)
+{
+	return psn | UINT32_C(1) << 24 | (uint32_t)atomic << 25 | (uint32_t)placed << 27;
+}
 static_assert(sizeof(struct tp_res) == 12, "counts for an idle QP's memory, up to UROCE_MAX_RD_ATOMIC times");
 
 /**

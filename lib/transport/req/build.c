@@ -18,7 +18,7 @@ build_read(struct transport *tp, struct qp *qp, const struct req_packet *r)
 	if (unlikely(qp->prefix == WIRE_XRC))
 		xrc_put_eth(o.bth + o.op->off_xrceth, slot);
 	wire_put_reth(o.bth + o.op->off_reth, wqe_get_remote_addr(slot) + off, wqe_get_rkey(slot), len);
-	tp_finish(tp, qp, &o, &b, 0);
+	tp_finish(tp, qp, &o, b, 0);
 	return true;
 }
 
@@ -38,7 +38,7 @@ build_atomic(struct transport *tp, struct qp *qp, const struct req_packet *r)
 	/* On the wire, the operand of fetch-add stands where compare-swap has the swap value. */
 	wire_put_atomiceth(o.bth + o.op->off_atomiceth, wqe_get_remote_addr(slot), wqe_get_rkey(slot), swap ? a.swap : a.compare_add,
 			   swap ? a.compare_add : 0);
-	tp_finish(tp, qp, &o, &b, 0);
+	tp_finish(tp, qp, &o, b, 0);
 	return true;
 }
 
@@ -63,7 +63,7 @@ build_place(struct transport *tp, struct qp *qp, const struct req_packet *r)
 		tp_cancel(tp, &o);
 		return false;
 	}
-	tp_finish(tp, qp, &o, &b, len);
+	tp_finish(tp, qp, &o, b, len);
 	return true;
 }
 

@@ -41,9 +41,7 @@ xrc_put_eth(uint8_t *eth, const struct ring_sq_wqe *slot)
 static inline struct wire_bth
 build_bth(const struct qp *qp, const struct req_packet *r, uint8_t op, bool ackreq, bool solicited)
 {
-	return (struct wire_bth){ .opcode = op | qp->prefix, .dqpn = qp->path.dest_qpn, .psn = r->psn, .pkey = qp->path.pkey,
-				  .migreq = qp->path.mig == TP_MIG_MIGRATED, .solicited = solicited, .ackreq = ackreq,
-				  .mark = qp->req.sack_mark };
+	return wire_bth_make(op | qp->prefix, qp->path.dest_qpn, r->psn, qp->path.pkey, qp->path.mig == TP_MIG_MIGRATED, solicited, ackreq, qp->req.sack_mark);
 }
 
 /** Build a packet of a SEND, a WRITE or one of their variants. */
@@ -80,7 +78,7 @@ build_data(struct transport *tp, struct qp *qp, const struct req_packet *r)
 		tp_cancel(tp, &o);
 		return false;
 	}
-	tp_finish(tp, qp, &o, &b, len);
+	tp_finish(tp, qp, &o, b, len);
 	return true;
 }
 

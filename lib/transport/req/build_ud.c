@@ -63,7 +63,7 @@ build_ud(struct transport *tp, struct qp *qp, const struct req_packet *r)
 		tp_mbuf_put(tp, o.m);
 		return false;
 	}
-	tp_finish(tp, qp, &o, &b, w->length);
+	tp_finish(tp, qp, &o, b, w->length);
 	if (unlikely(qp->path.multicast) && b.dqpn == WIRE_QPN_MULTICAST && o.m != NULL)
 		mcast_loop(tp, qp, o.m);
 	return true;

@@ -15,7 +15,7 @@ complete_push_cqe(struct transport *tp, struct qp *qp, uint8_t status, uint8_t v
 		.byte_len = w->length,
 		.status = status,
 		.opcode = w->opcode < UROCE_WR_OPS ? tp_req_ops[w->opcode].wc : UROCE_WC_SEND,
-		.ctl = { .wqe_counter = (uint16_t)qp->req.sq_tail, .vendor_err = verr },
+		.ctl = ring_cqe_ctl_make((uint16_t)qp->req.sq_tail, verr, 0, 0, 0, 0),
 	};
 
 	cq_push(tp, qp->send_cq, qp, &e);

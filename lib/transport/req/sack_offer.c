@@ -35,7 +35,7 @@ offer(struct transport *tp, struct qp *qp, const struct ring_sq_wqe *slot)
 	wire_put24(at + 6, qp->req.sack_nonce);
 	wire_put24(at + 9, qp->attr.rq_psn);
 	wire_put32(at + 12, 0);
-	tp_finish(tp, qp, &o, &b, 0);
+	tp_finish(tp, qp, &o, b, 0);
 	tp->counters.sack_offers_sent++;
 }
 

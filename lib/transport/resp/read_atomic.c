@@ -123,11 +123,9 @@ res_mark(uint64_t va, uint32_t rkey, uint32_t srqn)
 }
 
 static void
-res_accept(struct transport *tp, struct qp *qp, struct tp_res *r)
+res_accept(struct transport *tp, struct qp *qp, struct tp_res *r, bool atomic, bool placed)
 {
-	r->used = true;
-	r->replay = false;
-	r->psn = qp->rcv.epsn;
+	r->word = tp_res_word(qp->rcv.epsn, atomic, placed);
 	qp->resp.pending |= UINT64_C(1) << qp->resp.res_head;
 	qp->resp.res_head = qp->resp.res_head + 1 == qp->resp.res_max ? 0 : qp->resp.res_head + 1;
 	qp->rcv.epsn = wire_psn_add(res_last_psn(qp, r), 1);
@@ -166,9 +164,7 @@ responder_read(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	qp->resp.reads[r - qp->resp.res] = (struct tp_read){ .va = va, .rkey = rkey, .cur = qp->rcv.epsn, .begins = true, .srqn = srqn };
 	r->mark = res_mark(va, rkey, srqn);
 	r->length = length;
-	r->atomic = false;
-	r->placed = false;
-	res_accept(tp, qp, r);
+	res_accept(tp, qp, r, false, false);
 }
 
 void
@@ -204,9 +200,7 @@ responder_atomic(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return;
 	}
 	r->old = old;
-	r->atomic = true;
-	r->placed = false;
-	res_accept(tp, qp, r);
+	res_accept(tp, qp, r, true, false);
 }
 
 /*
@@ -240,10 +234,8 @@ responder_atomic_write(struct transport *tp, struct qp *qp, const struct wire_pk
 		responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->rcv.epsn);
 		return;
 	}
-	r->atomic = false;
-	r->placed = true;
 	r->length = 0;
-	res_accept(tp, qp, r);
+	res_accept(tp, qp, r, false, true);
 }
 
 /*
@@ -279,10 +271,8 @@ responder_flush(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return;
 	}
 	atomic_thread_fence(memory_order_seq_cst);
-	r->atomic = false;
-	r->placed = true;
 	r->length = 0;
-	res_accept(tp, qp, r);
+	res_accept(tp, qp, r, false, true);
 }
 
 /* ---- Duplicates (C9-105): nothing is executed twice, errors are never NAKed ---- */

@@ -128,8 +128,8 @@ recv_place(struct transport *tp, struct qp *qp, const uint8_t *data, uint32_t le
 static void
 of_xrc_srq(struct tp_cqe *e, const struct srq *srq)
 {
+	e->ctl.word = (e->ctl.word & ~UINT64_C(0xffff)) | (uint16_t)srq->srqn;
 	e->ctl.xrc = 1;
-	e->ctl.wqe_counter = (uint16_t)srq->srqn;
 }
 
 void
@@ -140,25 +140,26 @@ recv_complete(struct transport *tp, struct qp *qp, uint8_t opcode, const struct 
 		.byte_len = qp->rcv.length,
 		.src_qp = qp->path.dest_qpn,
 		.opcode = opcode,
-		.ctl = { .wqe_counter = qp->rcv.rwqe.wqe_counter, .is_recv = 1, .solicited = p->bth.solicited },
 	};
+	uint8_t wc_flags = 0, sl = 0, pkey_index = 0;
 
-	if (unlikely(qp->type == UROCE_QPT_XRC_RECV))
-		of_xrc_srq(&e, qp->rcv.srq);
 	if (p->op->flags & WIRE_F_IMM) {
 		memcpy(&e.imm, p->bthp + p->op->off_imm, sizeof(e.imm));
-		e.ctl.wc_flags = UROCE_WC_WITH_IMM;
+		wc_flags = UROCE_WC_WITH_IMM;
 	}
 	if (p->op->flags & WIRE_F_IETH) {
 		e.imm = wire_get32(p->bthp + p->op->off_ieth);
-		e.ctl.wc_flags = UROCE_WC_WITH_INV;
+		wc_flags = UROCE_WC_WITH_INV;
 	}
 	if (qp->service == WIRE_UD) {
 		e.src_qp = wire_get24(p->bthp + p->op->off_deth + 5);
-		e.ctl.wc_flags |= UROCE_WC_GRH;
-		e.ctl.sl = p->ip_version == 4 ? TP_SL_IPV4 : TP_SL_IPV6;
-		e.ctl.pkey_index = (uint8_t)qp->attr.pkey_index;
+		wc_flags |= UROCE_WC_GRH;
+		sl = p->ip_version == 4 ? TP_SL_IPV4 : TP_SL_IPV6;
+		pkey_index = (uint8_t)qp->attr.pkey_index;
 	}
+	e.ctl = ring_cqe_ctl_make(qp->rcv.rwqe.wqe_counter, 0, wc_flags, sl, pkey_index, RING_CQE_IS_RECV | (p->bth.solicited ? RING_CQE_SOLICITED : 0));
+	if (unlikely(qp->type == UROCE_QPT_XRC_RECV))
+		of_xrc_srq(&e, qp->rcv.srq);
 	recv_drop(tp, qp);
 	cq_push(tp, qp->recv_cq, qp, &e);
 }
@@ -170,7 +171,7 @@ recv_fail(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr)
 		.wr_id = qp->rcv.rwqe.wr_id,
 		.status = status,
 		.opcode = UROCE_WC_RECV,
-		.ctl = { .wqe_counter = qp->rcv.rwqe.wqe_counter, .is_recv = 1, .vendor_err = verr },
+		.ctl = ring_cqe_ctl_make(qp->rcv.rwqe.wqe_counter, verr, 0, 0, 0, RING_CQE_IS_RECV),
 	};
 
 	recv_drop(tp, qp);

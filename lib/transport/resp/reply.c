@@ -13,10 +13,7 @@
 static inline struct wire_bth
 response_bth(const struct qp *qp, uint8_t opcode, uint32_t psn)
 {
-	return (struct wire_bth){
-		.opcode = opcode | qp->prefix, .dqpn = qp->path.dest_qpn, .psn = psn, .pkey = qp->path.pkey,
-		.migreq = qp->path.mig == TP_MIG_MIGRATED, .mark = qp->rcv.reply_mark,
-	};
+	return wire_bth_make(opcode | qp->prefix, qp->path.dest_qpn, psn, qp->path.pkey, qp->path.mig == TP_MIG_MIGRATED, false, false, qp->rcv.reply_mark);
 }
 
 /* The result of sending a response. */
@@ -156,7 +153,7 @@ send_read_response(struct transport *tp, struct qp *qp, const struct tp_res *r, 
 		UROCE_ASSERT(o.local != NULL);
 		o.local->p.more = (uint16_t)(psns - 1);
 	}
-	tp_finish(tp, qp, &o, &b, len);
+	tp_finish(tp, qp, &o, b, len);
 	if (unlikely(qp->req.cc != NULL))
 		cc_sent(tp, qp->req.cc, o.bytes);
 	if (unlikely(d->again != 0)) {
@@ -164,8 +161,9 @@ send_read_response(struct transport *tp, struct qp *qp, const struct tp_res *r, 
 		d->run = !last;
 		return d->again == 0 && wire_psn_diff(d->cur, last_psn) > 0 ? SENT_ALL : SENT_PART;
 	}
-	d->begins = false;
+	/* In this order: a whole word isn't loaded right after a part of it was stored (wire_bth_make()). */
 	d->cur = wire_psn_add(d->cur, psns);
+	d->begins = false;
 	return last ? SENT_ALL : SENT_PART;
 }
 
@@ -180,7 +178,7 @@ send_atomic_response(struct transport *tp, struct qp *qp, const struct tp_res *r
 	wire_put_aeth(o.bth + o.op->off_aeth, ack, qp->rcv.msn);
 	if (r->atomic)
 		wire_put64(o.bth + o.op->off_atomicacketh, r->old);
-	tp_finish(tp, qp, &o, &b, 0);
+	tp_finish(tp, qp, &o, b, 0);
 	return SENT_ALL;
 }
 
@@ -220,7 +218,7 @@ send_reply(struct transport *tp, struct qp *qp, uint8_t ack)
 	if (!tp_begin(tp, qp, b.opcode, &o))
 		return false;
 	wire_put_aeth(o.bth + o.op->off_aeth, syndrome, qp->rcv.msn);
-	tp_finish(tp, qp, &o, &b, 0);
+	tp_finish(tp, qp, &o, b, 0);
 	tp->counters.acks_sent++;
 	tp->counters.rnr_nak_sent += qp->resp.reply == TP_REPLY_RNR;
 	qp->resp.reply = TP_REPLY_NONE;

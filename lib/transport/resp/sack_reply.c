@@ -66,7 +66,7 @@ sack_send(struct transport *tp, struct qp *qp)
 		}
 		wire_put64(at + SACK_BITMAP + 8 * i, bits);
 	}
-	tp_finish(tp, qp, &o, &b, SACK_PAYLOAD_BYTES);
+	tp_finish(tp, qp, &o, b, SACK_PAYLOAD_BYTES);
 	tp->counters.sacks_sent++;
 	return true;
 }

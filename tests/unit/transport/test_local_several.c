@@ -430,7 +430,7 @@ its_parts_are_the_packets_of_the_message(void **state)
 				bth[n] = (uint8_t)(n * 3);
 			l->p.payload = t.from;
 			l->p.more = 3;
-			local_add(t.h->tp, l, t.a->qp, op, &b, len, 0);
+			local_add(t.h->tp, l, t.a->qp, op, b, len, 0);
 			t.h->tp->locals->n = 0;
 			for (uint32_t nth = 0; nth < 4; nth++) {
 				struct local_part part;

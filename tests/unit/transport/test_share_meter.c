@@ -210,7 +210,7 @@ a_QP_of_another_engine_pays_nothing(void **state)
 	b.tp->meter_until_ns = UINT64_MAX;
 	l = local_begin(b.tp, &qp->path.tmpl);
 	assert_non_null(l);
-	local_add(b.tp, l, qp, &wire_opcodes[bth.opcode], &(struct wire_bth){ .opcode = bth.opcode, .dqpn = qp->qpn }, 0, 0);
+	local_add(b.tp, l, qp, &wire_opcodes[bth.opcode], (struct wire_bth){ .opcode = bth.opcode, .dqpn = qp->qpn }, 0, 0);
 	qp->tp = b.p->h[1].tp;
 	rx_local(b.tp);
 	qp->tp = b.tp;
