@@ -36,6 +36,7 @@
 struct tp_txvec *
 transport_tx(struct transport *tp, uint16_t port)
 {
+	wire_seal_flush(&tp->sealer);
 	return &tp->tx[port];
 }
 

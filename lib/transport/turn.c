@@ -520,6 +520,7 @@ transport_run(struct transport *tp, uint64_t now_ns)
 		cq_flush_touched(tp);
 	if (unlikely((tp->nb_deferred | tp->nb_owed) != 0))
 		cq_run_deferred(tp);
+	wire_seal_flush(&tp->sealer);
 	atomic_store_explicit(&tp->serving, NULL, memory_order_relaxed);
 	tp->idle = work == 0;
 	return work;

@@ -22,6 +22,7 @@
 #define UROCE_TP_LOCAL_H
 
 #include "transport/core/held_priv.h"
+#include "transport/core/qp_table_priv.h"
 
 enum {
 	TP_LOCAL_MAX = TP_TX_MAX,  /**< packets by reference that wait */
@@ -56,7 +57,7 @@ local_reaches(const struct transport *tp, const struct qp *qp)
 
 	if (tp->locals == NULL || qp->service != WIRE_RC)
 		return false;
-	peer = qp_table_get(tp->c.sh.qps, qp->path.dest_qpn);
+	peer = qp_table_find(tp->c.sh.qps, qp->path.dest_qpn);
 	return peer != NULL && qp_transport(peer) == tp;
 }
 

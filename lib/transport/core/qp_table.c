@@ -3,21 +3,11 @@
  * The table of QPs, shared by all engines. A QP number has the slot in its low bits and a generation above, so that a
  * number is reused as late as possible. Readers take no lock; a QP's memory outlives its entry by a grace period.
  */
-#include <rte_spinlock.h>
-
 #include "base/container_of.h"
-#include "base/gen_table.h"
 #include "transport/core/qp_table_priv.h"
 #include "transport/core/time_wait_priv.h"
 
 enum { QPN_BITS = 24, QPN_FIRST = 2 /* 0 and 1 are management QPs */ };
-
-struct qp_table {
-	rte_spinlock_t lock; /* protects all below except the slots of numbers; taken by creation and destruction */
-	struct deferred_list destroyed;
-	struct time_wait_table *time_wait;
-	struct gen_table numbers;
-};
 
 static void
 qp_free(struct qp *qp)
@@ -95,9 +85,7 @@ qp_table_at(const struct qp_table *t, uint32_t slot)
 struct qp *
 qp_table_get(const struct qp_table *t, uint32_t qpn)
 {
-	struct qp *qp = gen_table_get(&t->numbers, qpn & t->numbers.slot_mask);
-
-	return qp != NULL && qp->qpn == qpn ? qp : NULL;
+	return qp_table_find(t, qpn);
 }
 
 void

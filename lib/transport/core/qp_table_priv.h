@@ -8,7 +8,26 @@
 #ifndef UROCE_TP_QP_TABLE_H
 #define UROCE_TP_QP_TABLE_H
 
+#include <rte_spinlock.h>
+
+#include "base/gen_table.h"
 #include "transport/core/types_priv.h"
+
+struct qp_table {
+	rte_spinlock_t lock; /**< protects all below except the slots of numbers; taken by creation and destruction */
+	struct deferred_list destroyed;
+	struct time_wait_table *time_wait;
+	struct gen_table numbers;
+};
+
+/** qp_table_get(), inline. */
+static inline struct qp *
+qp_table_find(const struct qp_table *t, uint32_t qpn)
+{
+	struct qp *qp = gen_table_get(&t->numbers, qpn & t->numbers.slot_mask);
+
+	return qp != NULL && qp->qpn == qpn ? qp : NULL;
+}
 
 /** Give @p qp a number (qp->qpn) and publish it. @return 0 or ENOMEM. */
 int qp_table_add(struct qp_table *t, struct qp *qp);

@@ -131,7 +131,7 @@ tp_finish_at(struct transport *tp, struct wire_tmpl *t, uint16_t port, bool loop
 	if (loopback)
 		memset(end + pad, 0, WIRE_ICRC_BYTES);
 	else
-		wire_tmpl_seal(t, o->frame, l4);
+		wire_seal_later(&tp->sealer, t, o->frame, l4);
 	o->bytes = (uint32_t)t->bth_off + l4;
 	o->m->data_len = (uint16_t)o->bytes;
 	o->m->pkt_len = o->bytes;

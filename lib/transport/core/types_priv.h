@@ -537,6 +537,7 @@ struct transport {
 	struct tp_journal *journal;      /**< core/journal_priv.h, or NULL: the transport keeps none */
 	struct tp_tap *tap;              /**< sees packets by reference, or NULL */
 	struct tp_locals *locals;        /**< packets by reference (core/local_priv.h), or NULL: the transport has none */
+	struct wire_sealer sealer;       /**< packets in tx whose ICRC isn't filled in yet */
 	struct tp_txvec loop;
 	struct tp_txvec tx[];
 };

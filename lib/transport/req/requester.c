@@ -215,8 +215,13 @@ requester_run(struct transport *tp, struct qp *qp, uint32_t budget)
 	while (work < budget && !req_blocked(qp) && qp_sends(qp)) {
 		struct tp_swqe *w;
 
-		if (qp->req.sq_cur == qp->req.sq.counter && (!qp_does(qp, QP_FETCHES) || !sq_fetch(tp, qp)))
-			break;
+		if (qp->req.sq_cur == qp->req.sq.counter) {
+			if (!qp_does(qp, QP_FETCHES) || !sq_fetch(tp, qp))
+				break;
+			/* Another one in the same turn: the client posts many at a time. */
+			if (work != 0)
+				sq_prefetch(qp);
+		}
 		w = qp_inflight(qp, qp->req.sq_cur);
 		if (unlikely(w->status != 0)) {
 			work += bad_wqe(tp, qp, w);

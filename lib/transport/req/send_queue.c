@@ -125,25 +125,6 @@ inflight_return(struct transport *tp, struct qp *qp)
 	qp->req.inflight_mask = TP_INFLIGHT_OWN - 1;
 }
 
-enum {
-	SQ_PREFETCH_WQES = 2, /**< WQEs beyond the next one */
-	SQ_PREFETCH_DEEP = 4, /**< WQEs in flight from which on a queue counts as deep */
-};
-
-/*
- * The client's core has just written the next WQEs, and a line from there takes longer than a small message. Those beyond the next one are fetched beforehand only if
- * the client posts many at a time: to fetch a line that it is about to write would keep it waiting.
- */
-static inline void
-sq_prefetch(const struct qp *qp)
-{
-	const struct ring *sq = &qp->req.sq;
-
-	rte_prefetch0(ring_slot(sq, sq->counter));
-	if (sq->counter - qp->req.sq_tail >= SQ_PREFETCH_DEEP)
-		rte_prefetch0(ring_slot(sq, sq->counter + SQ_PREFETCH_WQES));
-}
-
 bool
 sq_fetch(struct transport *tp, struct qp *qp)
 {
@@ -188,7 +169,7 @@ sq_fetch(struct transport *tp, struct qp *qp)
 		qp->req.recvs_next += swqe_recvs(w);
 	w->recvs = qp->req.recvs_next;
 	qp->req.sq.counter++;
-	sq_prefetch(qp);
+	rte_prefetch0(ring_slot(&qp->req.sq, qp->req.sq.counter));
 	return true;
 }
 
