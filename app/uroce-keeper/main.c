@@ -22,6 +22,7 @@
 #include "common/keeper.h"
 #include "kept.h"
 #include "serve.h"
+#include "uroced/notify.h"
 
 enum { OWN_FDS = 32, BACKLOG = 4, FIRST_S = 60, EXIT_USAGE = 2 };
 
@@ -149,7 +150,12 @@ main(int argc, char **argv)
 	if (optind != argc - 1)
 		return fputs(usage, stderr) < 0 ? EXIT_FAILURE : EXIT_USAGE;
 	listener = listen_at(argv[optind]);
-	if (listener < 0 || prepare(&room) != 0)
+	if (listener < 0)
+		return EXIT_FAILURE;
+	/* As a service of its own. A daemon's would tell the manager of that one; and afterwards this process can make no socket. */
+	if (stay)
+		notify_ready();
+	if (prepare(&room) != 0)
 		return EXIT_FAILURE;
 	if (ready >= 0)
 		close(ready);

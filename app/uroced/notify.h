@@ -3,7 +3,7 @@
  * @file
  * Tells the service manager that the daemon is ready, and then that it is alive; leaves descriptors with it.
  *
- * Owns nothing. Called by: main.c, upgrade.c, keep.c. Thread: main; notify_alive() any.
+ * Owns nothing. Called by: main.c, start.c, standby.c, upgrade.c, keep.c; uroce-keeper (notify_ready()). Thread: main; notify_alive() any.
  */
 #ifndef UROCED_NOTIFY_H
 #define UROCED_NOTIFY_H
