@@ -151,6 +151,12 @@ notify_ready(void)
 }
 
 void
+notify_stopping(void)
+{
+	tell("STOPPING=1");
+}
+
+void
 notify_successor(pid_t pid)
 {
 	char text[32];

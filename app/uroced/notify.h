@@ -14,6 +14,8 @@
 
 /** Send "READY=1" to $NOTIFY_SOCKET like sd_notify(3); does nothing if it isn't set. Errors are ignored. */
 void notify_ready(void);
+/** Send "STOPPING=1": the daemon ends by itself. If it is to be started meanwhile, the service manager does so when it has ended. */
+void notify_stopping(void);
 /** Tell that process @p pid serves in the place of this one. */
 void notify_successor(pid_t pid);
 /** @return how often in milliseconds the service manager wants notify_alive(), with some reserve (sd_watchdog_enabled(3)); 0: never. */

@@ -416,6 +416,9 @@ stand_by(struct uroced *u, struct options *o)
 		fflush(stdout);
 		return replace_crashed(u, o, plans, &vdevs, process);
 	case STANDBY_ENDS:
+		fflush(stdout);
+		/* Who starts the next standby may do so at once; until this one has ended the unit would count as active. */
+		notify_stopping();
 		/* To give all its memory back takes time, in which another daemon may be about to take over. */
 		nice_last();
 		return START_NOT_NEEDED;
