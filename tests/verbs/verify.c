@@ -5,6 +5,8 @@
  *   verify [OPTIONS]          one end
  *   verify [OPTIONS] HOST     the other one
  *
+ * SIGUSR1 at either end ends both after the round that they are in.
+ *
  * Both ends post WRITEs, WRITEs with immediate, SENDs, READs and atomics on several RC QPs at once, of many sizes, from and
  * to odd addresses, and check every byte: what arrives and what must not change, completions, their order, lengths and
  * immediates, what atomics return and their sums. It needs libibverbs and nothing else. Status 0: everything was right.
@@ -13,6 +15,7 @@
 #include <getopt.h>
 #include <netdb.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,6 +25,7 @@
 struct options o = { .gid_index = 1, .port = 18515, .timeout = 14, .qps = 4, .rounds = 8, .mtu = IBV_MTU_1024, .seed = 1 };
 
 static int sock;
+static volatile sig_atomic_t told_to_end;
 
 /* ---- The other end ---- */
 static void
@@ -59,12 +63,22 @@ exchange(const void *mine, void *theirs, size_t n)
 		DIE("the other end is gone");
 }
 
-void
+static void
+on_end(int number)
+{
+	(void)number;
+	told_to_end = 1;
+}
+
+/* @return whether one of the two ends was told to end before it came here: the same at both. */
+bool
 barrier(void)
 {
-	char c = 0;
+	const char mine = (char)told_to_end;
+	char theirs;
 
-	exchange(&c, &c, 1);
+	exchange(&mine, &theirs, 1);
+	return mine != 0 || theirs != 0;
 }
 
 /* ---- A round ---- */
@@ -122,7 +136,8 @@ run_round(void)
 
 static const char usage[] =
 	"verify [-d DEVICE] [-x GID_INDEX] [-p TCP_PORT] [-q QPS] [-n ROUNDS] [-m MTU] [-s SEED] [-u TIMEOUT] [HOST]\n"
-	"  Two of them, the second with the first one's HOST, the same options: each checks what arrives.\n";
+	"  Two of them, the second with the first one's HOST, the same options: each checks what arrives.\n"
+	"  SIGUSR1 at either end: both end after the round that they are in.\n";
 
 static unsigned long
 number(const char *option, const char *text, unsigned long min, unsigned long max)
@@ -170,16 +185,18 @@ int
 main(int argc, char **argv)
 {
 	const char *host = options(argc, argv);
+	bool ends = false;
 
+	signal(SIGUSR1, on_end);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	o.end = host != NULL;
 	meet(host);
 	set_up();
-	for (unsigned int round = 0; round < o.rounds; round++) {
+	for (unsigned int round = 0; round < o.rounds && !ends; round++) {
 		run_round();
 		barrier(); /* theirs has arrived as well */
 		check_memory();
-		barrier(); /* nobody writes while somebody looks */
+		ends = barrier(); /* nobody writes while somebody looks */
 	}
 	check_sources();
 	tear_down();

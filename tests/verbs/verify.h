@@ -179,7 +179,7 @@ extern uint64_t bytes, operations;
 
 /* verify.c */
 void exchange(const void *mine, void *theirs, size_t n);
-void barrier(void);
+bool barrier(void);
 
 /* verify_qp.c */
 void set_up(void);
