@@ -23,6 +23,8 @@ UROCE_PACKAGES_CROSS="crossbuild-essential-arm64 qemu-user qemu-system-arm mmdeb
 UROCE_PACKAGES_INTEROP="qemu-system-x86 busybox-static cpio debian-archive-keyring ibverbs-providers tshark"
 # A virtual machine with NICs, which is set up as docs/operations.md says; with what is above.
 UROCE_PACKAGES_NIC="dpdk pciutils kmod mount passwd util-linux"
+# A container in which a systemd of its own runs the units.
+UROCE_PACKAGES_SYSTEMD="systemd-container"
 
 say()
 {
