@@ -22,7 +22,7 @@
 #include "common/keeper.h"
 #include "kept.h"
 #include "serve.h"
-#include "uroced/notify.h"
+#include "common/notify.h"
 
 enum { OWN_FDS = 32, BACKLOG = 4, FIRST_S = 60, EXIT_USAGE = 2 };
 

@@ -5,8 +5,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/notify.h"
 #include "keep.h"
-#include "notify.h"
 
 /* Under which the service manager keeps the socket. */
 static const char kept_name[] = "uroce-programs";

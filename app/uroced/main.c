@@ -21,10 +21,10 @@
 #include <rte_lcore.h>
 #include <rte_log.h>
 
+#include "common/notify.h"
 #include "keep.h"
 #include "log.h"
 #include "nice.h"
-#include "notify.h"
 #include "uroced.h"
 
 enum { FDS_USUAL = 16384 };

@@ -7,8 +7,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "common/notify.h"
 #include "keeper_talk.h"
-#include "notify.h"
 #include "standby.h"
 #include "uroced.h"
 

@@ -10,9 +10,9 @@
 
 #include <rte_lcore.h>
 
+#include "common/notify.h"
 #include "keep.h"
 #include "nice.h"
-#include "notify.h"
 #include "standby.h"
 #include "uroced.h"
 

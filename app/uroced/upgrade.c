@@ -10,7 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "notify.h"
+#include "common/notify.h"
 #include "uroced.h"
 
 /* ---- The daemon that goes ---- */

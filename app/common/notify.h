@@ -3,10 +3,10 @@
  * @file
  * Tells the service manager that the daemon is ready, and then that it is alive; leaves descriptors with it.
  *
- * Owns nothing. Called by: main.c, start.c, standby.c, upgrade.c, keep.c; uroce-keeper (notify_ready()). Thread: main; notify_alive() any.
+ * Owns nothing. Called by: uroced; uroce-keeper (notify_ready()). Thread: main; notify_alive() any.
  */
-#ifndef UROCED_NOTIFY_H
-#define UROCED_NOTIFY_H
+#ifndef UROCE_APP_NOTIFY_H
+#define UROCE_APP_NOTIFY_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,4 +36,4 @@ int notify_stored(const char *name);
 /** It needn't be kept any longer. */
 void notify_forget(const char *name);
 
-#endif /* UROCED_NOTIFY_H */
+#endif /* UROCE_APP_NOTIFY_H */

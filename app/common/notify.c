@@ -11,7 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "notify.h"
+#include "common/notify.h"
 
 enum {
 	TIMES_PER_DEADLINE = 3,
