@@ -114,6 +114,9 @@ tp_room(struct transport *tp, struct tp_out *o, uint32_t len)
 	return room;
 }
 
+/** Payload up to which the ICRC is computed later. Some packets later more of it would no longer be in the first-level cache. */
+enum { TP_SEAL_LATER_BYTES = 256 };
+
 /** As tp_finish(), for a packet that leaves by @p port, or stays on this host if @p loopback. */
 static __rte_always_inline void
 tp_finish_at(struct transport *tp, struct wire_tmpl *t, uint16_t port, bool loopback, struct tp_out *o,
@@ -130,8 +133,10 @@ tp_finish_at(struct transport *tp, struct wire_tmpl *t, uint16_t port, bool loop
 	wire_tmpl_write(t, o->frame, l4, 0);
 	if (loopback)
 		memset(end + pad, 0, WIRE_ICRC_BYTES);
-	else
+	else if (payload_bytes <= TP_SEAL_LATER_BYTES)
 		wire_seal_later(&tp->sealer, t, o->frame, l4);
+	else
+		wire_tmpl_seal(t, o->frame, l4);
 	o->bytes = (uint32_t)t->bth_off + l4;
 	o->m->data_len = (uint16_t)o->bytes;
 	o->m->pkt_len = o->bytes;
