@@ -58,17 +58,32 @@ baseline_memcpy(const struct perf_opts *o)
 /** Rings alone, without transport or packets. */
 struct bare {
 	struct ring sq, cq;
-	unsigned int core;
 };
 
-static void
-pin(unsigned int core)
+static cpu_set_t
+only(unsigned int core)
 {
 	cpu_set_t set;
 
 	CPU_ZERO(&set);
 	CPU_SET(core, &set);
-	sched_setaffinity(0, sizeof(set), &set);
+	return set;
+}
+
+/* Begin a thread on a core. It would wait for ever on this one, if that is this thread's and has its priority of SCHED_FIFO. */
+static int
+begin_on(unsigned int core, pthread_t *thread, void *(*run)(void *), void *arg)
+{
+	cpu_set_t set = only(core);
+	pthread_attr_t attr;
+	int rc;
+
+	pthread_attr_init(&attr);
+	rc = pthread_attr_setaffinity_np(&attr, sizeof(set), &set);
+	if (rc == 0)
+		rc = pthread_create(thread, &attr, run, arg);
+	pthread_attr_destroy(&attr);
+	return rc;
 }
 
 /** The engine's side: write a CQE for each WQE. */
@@ -77,7 +92,6 @@ echo(void *arg)
 {
 	struct bare *b = arg;
 
-	pin(b->core);
 	for (uint32_t n = 0; n < ROUND_TRIPS; n++) {
 		const struct ring_sq_wqe *w = ring_slot(&b->sq, n);
 		struct ring_cqe *e = ring_slot(&b->cq, n);
@@ -121,6 +135,7 @@ baseline_ring(const struct perf_opts *o, const unsigned int cores[2])
 		.sq = { .order = RING_ORDER, .shift = SQ_SHIFT },
 		.cq = { .order = RING_ORDER, .shift = CQ_SHIFT },
 	};
+	cpu_set_t ours = only(cores[0]);
 	pthread_t thread;
 	double each;
 
@@ -128,9 +143,8 @@ baseline_ring(const struct perf_opts *o, const unsigned int cores[2])
 		return EXIT_FAILURE;
 	b.sq.base = arena_alloc((size_t)1 << (RING_ORDER + SQ_SHIFT), 4096);
 	b.cq.base = arena_alloc((size_t)1 << (RING_ORDER + CQ_SHIFT), 4096);
-	b.core = cores[1];
-	pin(cores[0]);
-	if (pthread_create(&thread, NULL, echo, &b) != 0) {
+	sched_setaffinity(0, sizeof(ours), &ours);
+	if (begin_on(cores[1], &thread, echo, &b) != 0) {
 		fprintf(stderr, "uroce-perf: no thread for the other end of the ring\n");
 		return EXIT_FAILURE;
 	}
