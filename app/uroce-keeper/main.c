@@ -20,9 +20,9 @@
 #include <seccomp.h>
 
 #include "common/keeper.h"
+#include "common/notify.h"
 #include "kept.h"
 #include "serve.h"
-#include "common/notify.h"
 
 enum { OWN_FDS = 32, BACKLOG = 4, FIRST_S = 60, EXIT_USAGE = 2 };
 
@@ -152,7 +152,7 @@ main(int argc, char **argv)
 	listener = listen_at(argv[optind]);
 	if (listener < 0)
 		return EXIT_FAILURE;
-	/* As a service of its own. A daemon's would tell the manager of that one; and afterwards this process can make no socket. */
+	/* Only as a service of its own: a keeper that a daemon has started would report that daemon as ready. Not after prepare(), which forbids sockets. */
 	if (stay)
 		notify_ready();
 	if (prepare(&room) != 0)

@@ -70,7 +70,7 @@ only(unsigned int core)
 	return set;
 }
 
-/* Begin a thread on a core. It would wait for ever on this one, if that is this thread's and has its priority of SCHED_FIFO. */
+/* Begin a thread on a core. It can't go there by itself: with SCHED_FIFO it would never run on the core of this thread, which polls. */
 static int
 begin_on(unsigned int core, pthread_t *thread, void *(*run)(void *), void *arg)
 {

@@ -417,7 +417,7 @@ stand_by(struct uroced *u, struct options *o)
 		return replace_crashed(u, o, plans, &vdevs, process);
 	case STANDBY_ENDS:
 		fflush(stdout);
-		/* Who starts the next standby may do so at once; until this one has ended the unit would count as active. */
+		/* Otherwise the unit counts as active until this process has ended, and `systemctl start` would start no other standby. */
 		notify_stopping();
 		/* To give all its memory back takes time, in which another daemon may be about to take over. */
 		nice_last();

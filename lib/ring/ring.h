@@ -123,9 +123,10 @@ union ring_cqe_ctl {
 	uint64_t word;
 };
 
-/** Its bits. */
+/** Bits of union ring_cqe_ctl, for ring_cqe_ctl_make(). */
 #define RING_CQE_IS_RECV   0x1
 #define RING_CQE_SOLICITED 0x2
+#define RING_CQE_XRC       0x8
 
 /**
  * @return a control word without its phase. It is made as one word: if its bytes were stored one by one, to load all of them would take until every store
@@ -156,14 +157,14 @@ struct ring_cqe {
 			uint32_t qpn : 24;
 			uint32_t status : 8; /**< enum uroce_wc_status */
 		};
-		uint32_t qpn_status;         /**< both: to write one of them reads the other, which may be in the client's cache */
+		uint32_t qpn_status;         /**< both at once: to store one alone, the CPU would first load the other from the client's cache */
 	};
 	union {
 		struct {
 			uint32_t src_qp : 24;
 			uint32_t opcode : 8; /**< enum uroce_wc_op */
 		};
-		uint32_t src_qp_opcode;
+		uint32_t src_qp_opcode;      /**< both at once, as above */
 	};
 	_Atomic uint64_t ctl;  /**< union ring_cqe_ctl */
 };
@@ -280,7 +281,8 @@ static inline void
 ring_sq_post(const struct ring *r, uint32_t counter, struct ring_sq_wqe *w, union ring_sq_ctl ctl)
 {
 	UROCE_ASSERT((void *)w == ring_slot(r, counter));
-	atomic_store_explicit(&w->ctl, (ctl.word & ~(UINT64_C(0xff) << 32)) | (uint64_t)ring_phase(counter, r->order) << 32, memory_order_release);
+	atomic_store_explicit(&w->ctl, (ctl.word & ~(UINT64_C(0xff) << RING_SQ_PHASE_SHIFT)) | (uint64_t)ring_phase(counter, r->order) << RING_SQ_PHASE_SHIFT,
+			      memory_order_release);
 }
 
 /** Client: post RQ or SRQ slot @p w of @p counter, with @p num_sge SGEs. Release. */

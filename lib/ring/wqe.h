@@ -48,6 +48,9 @@ union ring_sq_ctl {
 	uint64_t word;
 };
 
+/** Where the phase is in that word. */
+#define RING_SQ_PHASE_SHIFT 32
+
 /** @return a control word without its phase, made as one word (ring_cqe_ctl_make()). @param srqn  24 bits */
 static inline union ring_sq_ctl
 ring_sq_ctl_make(uint8_t opcode, uint8_t flags, uint16_t count, uint32_t srqn)

@@ -101,7 +101,7 @@ rx_local(struct transport *tp)
 	/* Whoever handles one of them may append others. */
 	for (uint32_t i = 0; i < ls->n; i++) {
 		struct tp_local *l = &ls->e[i];
-		struct qp *qp = qp_table_get(tp->c.sh.qps, l->p.bth.dqpn);
+		struct qp *qp = qp_table_find(tp->c.sh.qps, l->p.bth.dqpn);
 
 		if (meter_runs(tp))
 			meter_to(tp, &m, qp != NULL && qp_transport(qp) == tp ? qp->share : NULL);

@@ -440,7 +440,7 @@ rx_find(struct transport *tp, bool trusted, struct rx_slot *s)
 {
 	if (unlikely(!s->good))
 		return;
-	s->qp = qp_table_get(tp->c.sh.qps, s->p.bth.dqpn);
+	s->qp = qp_table_find(tp->c.sh.qps, s->p.bth.dqpn);
 	if (rx_peeks(tp, trusted) && (s->qp == NULL || qp_transport(s->qp) == tp) && !wire_icrc_ok(&s->p)) {
 		tp->counters.rx_icrc_encapsulated++;
 		s->qp = NULL;

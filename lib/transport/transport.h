@@ -393,7 +393,7 @@ struct tp_tap {
 /** [engine] Set the tap, or remove it (NULL). */
 void transport_set_tap(struct transport *tp, struct tp_tap *t);
 
-/** [engine] @return the TX vector of @p port; the packets' ICRCs are filled in. */
+/** [engine] @return the TX vector of @p port. The ICRCs of its packets are filled in; those of packets that come later, when transport_run() returns. */
 struct tp_txvec *transport_tx(struct transport *tp, uint16_t port);
 /**
  * [engine] @return the TX vector of packets to this host, for any port, less those that go by reference (transport_config). Give them to transport_rx() with trusted true,

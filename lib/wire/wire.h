@@ -227,7 +227,7 @@ struct wire_bth {
 				};
 			};
 		};
-		uint64_t words[2]; /**< all of them; the last two bytes are 0 */
+		uint64_t words[2]; /**< all of them, to make or copy a BTH */
 	};
 };
 

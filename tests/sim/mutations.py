@@ -350,7 +350,7 @@ MUTATIONS = [Mutation(*m) for m in (
      'if (i != 0 || requester_is_drained(m->qps[i].qp) ||'),
     ('timer-lost', 'base/wheel.c', 'a timer that comes a level down is not needed any more', 'return due_ns != 0;', 'return false;'),
     ('timer-not-put-off', 'base/wheel.c', 'a timer fires though it was put off', '\tif (tick > e->tick)\n\t\te->tick = tick;\n', ''),
-    ('prefetch-wrong-qp', 'transport/transport.c', 'with many QPs a packet is for whoever has the place in the table', 's->qp = qp_table_get(tp->c.sh.qps, s->p.bth.dqpn);',
+    ('prefetch-wrong-qp', 'transport/transport.c', 'with many QPs a packet is for whoever has the place in the table', 's->qp = qp_table_find(tp->c.sh.qps, s->p.bth.dqpn);',
      's->qp = (struct qp *)(uintptr_t)qp_table_guess(tp->c.sh.qps, s->p.bth.dqpn);'),
     ('drain-sends-on', 'transport/turn.c', 'a QP that drains goes on sending', 'likely(!qp->sched.drains) ?', 'likely(true) ?'),
     ('move-not-quiet', 'transport/move.c', 'a QP sends from its new engine at once', 'return m->sent_ns + TP_MOVE_QUIET_NS;', 'return m->sent_ns;'),

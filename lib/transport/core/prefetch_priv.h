@@ -4,7 +4,7 @@
  * Fetching QPs from memory before they are needed. Owns nothing. Called on the QP's engine.
  *
  * What a packet needs of its QP is spread over several cache lines, and one that is in no cache takes as long as some hundred instructions. A transport of at most
- * TP_CACHED_QPS QPs has them in the CPU's second-level cache, and nothing is fetched beforehand. If there are more, those are fetched that have their turns
+ * TP_CACHED_QPS QPs has them in the CPU's second-level cache, and none is fetched beforehand. If there are more, those are fetched that have their turns
  * soon, and those for which packets have been received, all of their lines at the same time. Then the QP says where more is: its next WQE, what is in
  * flight, its next receive.
  *
@@ -48,6 +48,26 @@ prefetch_lines(const struct qp *qp, unsigned int first, unsigned int last)
 {
 	for (unsigned int line = first; line <= last; line++)
 		rte_prefetch0((const uint8_t *)qp + line * QP_LINE);
+}
+
+/* ---- What the client's core has just written, however few QPs there are: a line from there takes longer than a small message ---- */
+enum {
+	PREFETCH_SQ_AHEAD = 2, /**< WQEs; sq_fetch() has the next one fetched */
+	PREFETCH_RQ_AHEAD = 4, /**< receives with one SGE each: two lines */
+};
+
+/** Fetch a WQE that comes soon. Only for a client that posts several at a time: another one would wait for a line that it is about to write. */
+static inline void
+prefetch_sq_ahead(const struct ring *sq)
+{
+	rte_prefetch0(ring_slot(sq, sq->counter + PREFETCH_SQ_AHEAD));
+}
+
+/** Fetch a receive that comes soon after the one of @p counter. Programs post receives long before they are needed. */
+static inline void
+prefetch_rq_ahead(const struct ring *rq, uint32_t counter)
+{
+	rte_prefetch0(ring_slot(rq, counter + PREFETCH_RQ_AHEAD));
 }
 
 /* ---- Turns ---- */

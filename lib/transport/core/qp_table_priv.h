@@ -20,7 +20,7 @@ struct qp_table {
 	struct gen_table numbers;
 };
 
-/** qp_table_get(), inline. */
+/** As qp_table_get() (transport.h), inline: for what is looked up for each packet. */
 static inline struct qp *
 qp_table_find(const struct qp_table *t, uint32_t qpn)
 {

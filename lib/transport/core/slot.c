@@ -2,9 +2,8 @@
 /*
  * Posted receives.
  */
+#include "transport/core/prefetch_priv.h"
 #include "transport/core/slot_priv.h"
-
-enum { RQ_PREFETCH_WQES = 4 };
 
 uint64_t
 rwqe_room(const struct tp_rwqe *w)
@@ -30,6 +29,5 @@ rwqe_begin(struct tp_rwqe *w, const struct ring *r, uint32_t counter, const stru
 	w->room = rwqe_room(w);
 	w->borrowed = false;
 	w->valid = true;
-	/* Receives are posted long before they are needed. */
-	rte_prefetch0(ring_slot(r, counter + RQ_PREFETCH_WQES));
+	prefetch_rq_ahead(r, counter);
 }

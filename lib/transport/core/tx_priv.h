@@ -114,7 +114,7 @@ tp_room(struct transport *tp, struct tp_out *o, uint32_t len)
 	return room;
 }
 
-/** Payload up to which the ICRC is computed later. Some packets later more of it would no longer be in the first-level cache. */
+/** Payload up to which the ICRC is computed later. More of it might have left the first-level cache some packets later. */
 enum { TP_SEAL_LATER_BYTES = 256 };
 
 /** As tp_finish(), for a packet that leaves by @p port, or stays on this host if @p loopback. */

@@ -7,6 +7,7 @@
 #include "transport/cc/cc_priv.h"
 #include "transport/core/copy_priv.h"
 #include "transport/core/meter_priv.h"
+#include "transport/core/prefetch_priv.h"
 #include "transport/core/qp_error_priv.h"
 #include "transport/core/qp_states_priv.h"
 #include "transport/core/share_priv.h"
@@ -218,9 +219,9 @@ requester_run(struct transport *tp, struct qp *qp, uint32_t budget)
 		if (qp->req.sq_cur == qp->req.sq.counter) {
 			if (!qp_does(qp, QP_FETCHES) || !sq_fetch(tp, qp))
 				break;
-			/* Another one in the same turn: the client posts many at a time. */
+			/* Another one in the same turn: the client posts several at a time. */
 			if (work != 0)
-				sq_prefetch(qp);
+				prefetch_sq_ahead(&qp->req.sq);
 		}
 		w = qp_inflight(qp, qp->req.sq_cur);
 		if (unlikely(w->status != 0)) {

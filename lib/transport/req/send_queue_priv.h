@@ -34,16 +34,6 @@ wqe_error(struct tp_swqe *w, uint8_t status, uint8_t verr)
  * @return false: none is posted, or there is no room for more WQEs in flight (REQ_WAIT_INFLIGHT).
  */
 bool sq_fetch(struct transport *tp, struct qp *qp);
-enum { SQ_PREFETCH_WQES = 2 };
-/**
- * Fetch the WQE behind the next one from memory, which the client's core has just written: a line from there takes longer than a small message. Only if the client
- * posts many at a time: it would have to wait for a line that it is about to write.
- */
-static inline void
-sq_prefetch(const struct qp *qp)
-{
-	rte_prefetch0(ring_slot(&qp->req.sq, qp->req.sq.counter + SQ_PREFETCH_WQES));
-}
 /** Fetch a WQE that was in flight when the journal was written. It isn't bad because its keys are gone since it was sent. @return as sq_fetch(). */
 bool sq_fetch_again(struct transport *tp, struct qp *qp);
 /** SQD: undo the fetching of WQEs of which nothing has been sent. */

@@ -124,12 +124,14 @@ recv_place(struct transport *tp, struct qp *qp, const uint8_t *data, uint32_t le
 	return UROCE_WC_SUCCESS;
 }
 
-/* The client identifies such a receive by its SRQ; the QP may be another program's. */
-static void
-of_xrc_srq(struct tp_cqe *e, const struct srq *srq)
+/* @return the control word of the receive's CQE. The client identifies one of an XRC SRQ by that SRQ; the QP may be another program's. */
+static inline union ring_cqe_ctl
+recv_ctl(const struct qp *qp, uint8_t verr, uint8_t wc_flags, uint8_t sl, uint8_t pkey_index, bool solicited)
 {
-	e->ctl.word = (e->ctl.word & ~UINT64_C(0xffff)) | (uint16_t)srq->srqn;
-	e->ctl.xrc = 1;
+	bool xrc = unlikely(qp->type == UROCE_QPT_XRC_RECV);
+
+	return ring_cqe_ctl_make(xrc ? (uint16_t)qp->rcv.srq->srqn : qp->rcv.rwqe.wqe_counter, verr, wc_flags, sl, pkey_index,
+				 RING_CQE_IS_RECV | (solicited ? RING_CQE_SOLICITED : 0) | (xrc ? RING_CQE_XRC : 0));
 }
 
 void
@@ -157,9 +159,7 @@ recv_complete(struct transport *tp, struct qp *qp, uint8_t opcode, const struct 
 		sl = p->ip_version == 4 ? TP_SL_IPV4 : TP_SL_IPV6;
 		pkey_index = (uint8_t)qp->attr.pkey_index;
 	}
-	e.ctl = ring_cqe_ctl_make(qp->rcv.rwqe.wqe_counter, 0, wc_flags, sl, pkey_index, RING_CQE_IS_RECV | (p->bth.solicited ? RING_CQE_SOLICITED : 0));
-	if (unlikely(qp->type == UROCE_QPT_XRC_RECV))
-		of_xrc_srq(&e, qp->rcv.srq);
+	e.ctl = recv_ctl(qp, 0, wc_flags, sl, pkey_index, p->bth.solicited);
 	recv_drop(tp, qp);
 	cq_push(tp, qp->recv_cq, qp, &e);
 }
@@ -171,17 +171,14 @@ recv_fail(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr)
 		.wr_id = qp->rcv.rwqe.wr_id,
 		.status = status,
 		.opcode = UROCE_WC_RECV,
-		.ctl = ring_cqe_ctl_make(qp->rcv.rwqe.wqe_counter, verr, 0, 0, 0, RING_CQE_IS_RECV),
+		.ctl = recv_ctl(qp, verr, 0, 0, 0, false),
 	};
 
 	recv_drop(tp, qp);
-	if (unlikely(qp->type == UROCE_QPT_XRC_RECV)) {
-		/* The SRQ's receives are gone with it, and its CQ may be gone too. */
-		if (qp->rcv.srq->gone) {
-			MARK_UNIT("a receive fails whose XRC SRQ is destroyed", "unit/transport/xrc");
-			return;
-		}
-		of_xrc_srq(&e, qp->rcv.srq);
+	/* The SRQ's receives are gone with it, and its CQ may be gone too. */
+	if (unlikely(qp->type == UROCE_QPT_XRC_RECV) && qp->rcv.srq->gone) {
+		MARK_UNIT("a receive fails whose XRC SRQ is destroyed", "unit/transport/xrc");
+		return;
 	}
 	cq_push(tp, qp->recv_cq, qp, &e);
 }

@@ -130,6 +130,24 @@ what_was_put_is_got(void **state)
 	}
 }
 
+/* Control words that are made as a whole have each value in the member of that name. */
+static void
+whole_control_words_have_their_members(void **state)
+{
+	union ring_sq_ctl sq = ring_sq_ctl_make(0x11, 0x22, 0x4433, 0x777665);
+	union ring_cqe_ctl cq = ring_cqe_ctl_make(0x1234, 0x56, 0x78, 0x9a, 0xbc, RING_CQE_IS_RECV | RING_CQE_XRC), solicited = ring_cqe_ctl_make(0, 0, 0, 0, 0, RING_CQE_SOLICITED);
+	struct ring_cqe e = { .qpn_status = 0x0c | 0xd0000000, .src_qp_opcode = 0x00abcdef | 0x12000000 };
+
+	assert_true(sq.opcode == 0x11 && sq.flags == 0x22 && sq.count == 0x4433 && sq.phase == 0 && sq.srqn == 0x777665);
+	sq.phase = 0xff;
+	assert_true(sq.word == (ring_sq_ctl_make(0x11, 0x22, 0x4433, 0x777665).word | UINT64_C(0xff) << RING_SQ_PHASE_SHIFT));
+	assert_true(cq.wqe_counter == 0x1234 && cq.vendor_err == 0x56 && cq.wc_flags == 0x78 && cq.sl == 0x9a && cq.pkey_index == 0xbc);
+	assert_true(cq.is_recv && cq.xrc && !cq.solicited && !cq.dead && cq.phase == 0 && solicited.solicited && !solicited.is_recv && !solicited.xrc);
+	cq.word = ring_with_phase(cq.word, 2);
+	assert_true(cq.phase == 2 && cq.is_recv && cq.pkey_index == 0xbc);
+	assert_true(e.qpn == 0x0c && e.status == 0xd0 && e.src_qp == 0xabcdef && e.opcode == 0x12);
+}
+
 /* AH handle and QPN lie where other services have the remote address, the Q_Key where they have the key. */
 static void
 a_datagram_has_its_bytes(void **state)
@@ -176,6 +194,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_opcode_has_its_bytes),
 		cmocka_unit_test(what_was_put_is_got),
+		cmocka_unit_test(whole_control_words_have_their_members),
 		cmocka_unit_test(a_datagram_has_its_bytes),
 		cmocka_unit_test(a_receive_has_its_bytes),
 		cmocka_unit_test(operand_blocks_follow_the_opcodes_that_have_them),

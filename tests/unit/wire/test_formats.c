@@ -177,6 +177,19 @@ bth_bits_are_where_the_specification_has_them(void **state)
 }
 
 static void
+a_bth_made_as_words_has_its_members(void **state)
+{
+	for (unsigned int v = 0; v < 8; v++) {
+		struct wire_bth b = wire_bth_make(0x12, 0x010203, 0x040506, 0x3456, v & 1, v & 2, v & 4, 0x55);
+
+		wire_bth_set_pad(&b, 3 - (v & 3));
+		assert_true(b.opcode == 0x12 && b.dqpn == 0x010203 && b.psn == 0x040506 && b.pkey == 0x3456 && b.mark == 0x55);
+		assert_true(b.migreq == (v & 1) && b.solicited == (v >> 1 & 1) && b.ackreq == v >> 2 && b.pad == 3 - (v & 3));
+		assert_true(b.tver == 0 && b.byte4 == 0);
+	}
+}
+
+static void
 opcode_table_follows_the_specification(void **state)
 {
 	static const struct { uint8_t opcode, hdr_bytes; uint32_t set, clear; } rows[] = {
@@ -301,6 +314,7 @@ main(void)
 		cmocka_unit_test(icrc_over_transport_masks_one_byte),
 		cmocka_unit_test(icrc_of_a_packet_is_that_of_its_parts_at_every_length),
 		cmocka_unit_test(bth_bits_are_where_the_specification_has_them),
+		cmocka_unit_test(a_bth_made_as_words_has_its_members),
 		cmocka_unit_test(opcode_table_follows_the_specification),
 		cmocka_unit_test(psn_comparison_wraps),
 		cmocka_unit_test(messages_have_at_least_one_packet),
