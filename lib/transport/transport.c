@@ -408,7 +408,7 @@ rx_peeks(const struct transport *tp, bool trusted)
 
 /* Parse a packet. @return false: it isn't RoCE. */
 static inline bool
-rx_parse(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted, struct rx_slot *s)
+rx_parse(struct transport *tp, struct rte_mbuf *m, bool trusted, bool check_icrc, struct rx_slot *s)
 {
 	enum wire_verdict v;
 
@@ -418,7 +418,7 @@ rx_parse(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted, 
 		tp->counters.rx_multi_segment++;
 		return true;
 	}
-	v = wire_parse(rte_pktmbuf_mtod(m, uint8_t *), m->data_len, !trusted && !rx_peeks(tp, trusted), &s->p);
+	v = wire_parse_cached(&tp->headers, rte_pktmbuf_mtod(m, uint8_t *), m->data_len, check_icrc, &s->p);
 	if (unlikely(v == WIRE_NOT_ROCE)) {
 		tp->counters.rx_not_roce++;
 		return false;
@@ -490,7 +490,7 @@ rx_batch(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16_t n
 {
 	struct rx_slot slots[TP_RX_BATCH];
 	struct rte_mbuf *done[TP_RX_BATCH];
-	bool fetches = prefetch_pays(tp), roce;
+	bool fetches = prefetch_pays(tp), check_icrc = !trusted && !rx_peeks(tp, trusted), roce;
 	uint16_t nb_done = 0, left = 0;
 	struct meter m = { 0 };
 
@@ -498,7 +498,7 @@ rx_batch(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16_t n
 	for (uint16_t i = 0; i < n; i++) {
 		if (i + 2 < n)
 			rte_prefetch0(rte_pktmbuf_mtod(pkts[i + 2], void *));
-		roce = rx_parse(tp, port, pkts[i], trusted, &slots[nb_done]);
+		roce = rx_parse(tp, pkts[i], trusted, check_icrc, &slots[nb_done]);
 		if (unlikely(!roce)) {
 			pkts[left++] = pkts[i];
 			continue;

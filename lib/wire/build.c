@@ -100,18 +100,10 @@ wire_tmpl_crc_miss(struct wire_tmpl *t, uint16_t l4_payload_bytes)
 	uint8_t hdr[sizeof(t->hdr) + WIRE_UDP_BYTES + WIRE_BTH_BYTES];
 
 	wire_tmpl_write(t, hdr, l4_payload_bytes, 0);
+	memcpy(t->hdr, hdr, t->bth_off);
 	t->crc_len[1] = t->crc_len[0];
 	t->crc_state[1] = t->crc_state[0];
 	t->crc_len[0] = l4_payload_bytes;
 	t->crc_state[0] = wire_icrc_lower(hdr + t->l3_off, t->ip_version);
 	return t->crc_state[0];
-}
-
-void
-wire_seal_flush(struct wire_sealer *s)
-{
-	for (uint32_t i = 0; i < s->n; i++)
-		wire_put_icrc(s->later[i].bth + s->later[i].len,
-			      wire_icrc_transport(s->later[i].state, s->later[i].bth, s->later[i].len));
-	s->n = 0;
 }

@@ -163,6 +163,37 @@ CRC_CLMUL(crc_clmul_bth, mask_bth, WIRE_BTH_BYTES)
 #define CRC_MASKED(kind, state, p, len, mask, mask_len) crc_masked_generic(state, p, len, mask, mask_len)
 #endif
 
+#if defined(__x86_64__)
+/* A packet that ends with its BTH is shorter than a block. The lengths of all are multiples of 4. */
+__attribute__((target("pclmul,sse4.1"))) static void
+seal_clmul(struct wire_sealer *s)
+{
+	for (uint32_t i = 0; i < s->n; i++) {
+		uint8_t *bth = s->later[i].bth;
+		uint32_t len = s->later[i].len;
+
+		wire_put_icrc(bth + len, __builtin_expect(len >= BLOCK_BYTES, 1) ?
+						 crc_blocks(s->later[i].state, bth, len, mask_bth, WIRE_BTH_BYTES) :
+						 crc_masked_generic(s->later[i].state, bth, len, mask_bth, WIRE_BTH_BYTES));
+	}
+	s->n = 0;
+}
+#endif
+
+void
+wire_seal_flush(struct wire_sealer *s)
+{
+#if defined(__x86_64__)
+	if (__builtin_expect(__builtin_cpu_supports("pclmul"), 1)) {
+		seal_clmul(s);
+		return;
+	}
+#endif
+	for (uint32_t i = 0; i < s->n; i++)
+		wire_put_icrc(s->later[i].bth + s->later[i].len, wire_icrc_transport(s->later[i].state, s->later[i].bth, s->later[i].len));
+	s->n = 0;
+}
+
 uint32_t
 wire_icrc_lower(const uint8_t *l3, unsigned int ip_version)
 {

@@ -254,28 +254,36 @@ wire_bth_set_pad(struct wire_bth *b, uint32_t pad)
 	b->words[1] |= (uint64_t)pad << 28;
 }
 
+/* The bytes of a BTH are the same in memory and on the wire, in another order. A shuffle is one instruction, where there is one for it. */
+typedef uint8_t wire_bytes16 __attribute__((vector_size(16)));
+typedef uint64_t wire_words16 __attribute__((vector_size(16)));
+
 /** Write the 12 bytes of a BTH. */
 static inline void
 wire_put_bth(uint8_t *p, const struct wire_bth *b)
 {
-	p[0] = b->opcode;
-	p[1] = b->byte1;
-	wire_put16(p + 2, b->pkey);
-	wire_put32(p + 4, (uint32_t)b->byte4 << 24 | (b->dqpn & 0xffffff));
-	wire_put32(p + 8, (uint32_t)b->byte8 << 24 | (b->psn & WIRE_PSN_MASK));
+	const wire_bytes16 in = (wire_bytes16)(wire_words16){ b->words[0], b->words[1] };
+	const wire_words16 out = (wire_words16)__builtin_shufflevector(in, in, 10, 11, 9, 8, 12, 2, 1, 0, 13, 6, 5, 4, -1, -1, -1, -1);
+	const uint64_t first = out[0];
+	const uint32_t last = (uint32_t)out[1];
+
+	memcpy(p, &first, sizeof(first));
+	memcpy(p + sizeof(first), &last, sizeof(last));
 }
 
 static inline void
 wire_get_bth(const uint8_t *p, struct wire_bth *b)
 {
-	b->opcode = p[0];
-	b->byte1 = p[1];
-	b->pkey = wire_get16(p + 2);
-	b->byte4 = p[4];
-	b->reserved = 0;
-	b->dqpn = wire_get32(p + 4) & 0xffffff;
-	b->byte8 = p[8];
-	b->psn = wire_get32(p + 8) & WIRE_PSN_MASK;
+	const wire_bytes16 keep = { 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0xff, 0xff, 0xc0, 0xff, 0, 0 };
+	wire_bytes16 in, out;
+	uint64_t first;
+	uint32_t last;
+
+	memcpy(&first, p, sizeof(first));
+	memcpy(&last, p + sizeof(first), sizeof(last));
+	in = (wire_bytes16)(wire_words16){ first, last };
+	out = __builtin_shufflevector(in, in, 7, 6, 5, -1, 11, 10, 9, -1, 3, 2, 0, 1, 4, 8, -1, -1) & keep;
+	memcpy(b, &out, sizeof(out));
 }
 
 /* ---- Extended headers: field offsets; read and write with the helpers above ---- */
@@ -395,14 +403,14 @@ struct wire_addr {
 	uint8_t sip[16], dip[16]; /**< IPv4: the first 4 bytes */
 };
 
-/** A ready-made header up to and including UDP, with lengths, IPv4 id and checksum open. */
+/** A ready-made header up to and including UDP, with IPv4 id 0. Lengths and the IPv4 checksum are those of packets of crc_len[0]. */
 struct wire_tmpl {
 	uint8_t hdr[WIRE_ETH_BYTES + WIRE_VLAN_BYTES + WIRE_IPV6_BYTES + WIRE_UDP_BYTES + 6]; /* 72 */
 	uint8_t l3_off;    /**< start of the IP header */
 	uint8_t l4_off;    /**< start of the UDP header */
 	uint8_t bth_off;   /**< bytes of Ethernet to UDP */
 	uint8_t ip_version;
-	uint32_t ip_sum;   /**< IPv4: one's complement sum of the header with length and id 0 */
+	uint32_t ip_sum;   /**< IPv4: one's complement sum of the header with length, id and checksum 0 */
 	/* The ICRC state up to the BTH for the last two sizes of UDP payload with IPv4 id 0; 0: empty. */
 	uint16_t crc_len[2];
 	uint32_t crc_state[2];
@@ -420,7 +428,7 @@ wire_tmpl_set_dmac(struct wire_tmpl *t, const uint8_t mac[6])
 	memcpy(t->hdr, mac, 6);
 }
 
-/** Write Ethernet to UDP at @p frame, with lengths, IPv4 id and checksum as the template has them. */
+/** Write Ethernet to UDP at @p frame, with lengths and IPv4 checksum as the template has them. */
 static inline void
 wire_tmpl_copy(const struct wire_tmpl *t, uint8_t *frame)
 {
@@ -443,6 +451,8 @@ wire_tmpl_write(const struct wire_tmpl *t, uint8_t *frame, uint16_t l4_payload_b
 	uint8_t *ip = frame + t->l3_off;
 
 	wire_tmpl_copy(t, frame);
+	if (t->crc_len[0] == l4_payload_bytes && ip_id == 0)
+		return;
 	wire_put16(frame + t->l4_off + 4, udp_bytes);
 	if (t->ip_version == 4) {
 		uint16_t total = udp_bytes + WIRE_IPV4_BYTES;
@@ -572,6 +582,7 @@ struct wire_pkt {
 	uint16_t more;           /**< PSNs that it has after that of its BTH: 0, unless it goes by reference (transport/core/local_priv.h) */
 	bool inside; /**< it never left this daemon, so that its tag means nothing; false, unless the caller of
 			wire_parse() knows it */
+	uint32_t lower_crc;      /**< ICRC state of what is before the BTH; 0: not known */
 };
 
 /**

@@ -352,13 +352,11 @@ copy_write(struct transport *tp, struct qp *qp, struct mr *mr, uint64_t va, cons
 }
 
 int
-copy_atomic(struct transport *tp, struct qp *qp, struct mr *mr, uint64_t va, enum mr_atomic_op op, uint64_t arg1, uint64_t arg2, uint64_t *old)
+copy_atomic_else(struct transport *tp, struct qp *qp, struct mr *mr, uint64_t va, enum mr_atomic_op op, uint64_t arg1, uint64_t arg2, uint64_t *old)
 {
 	struct tp_copy_job *job;
 	int rc;
 
-	if (likely(mr_atomic_mapped(mr, va, op, arg1, arg2, old)))
-		return 0;
 	if (mr->host != NULL || tp->c.copy == NULL || !mr_is_remote(mr, va, sizeof(uint64_t)))
 		return mr_atomic(mr, va, op, arg1, arg2, old);
 	rc = access_done(tp, qp, mr, va, sizeof(uint64_t));

@@ -137,9 +137,15 @@ void copy_executed(struct transport *tp, struct qp *qp);
 /* ---- Received packets ---- */
 /** mr_write() for a region that isn't mapped in one piece, or a QP that has copies. @return 0, EFAULT, ETIMEDOUT or COPY_LATER. */
 int copy_write(struct transport *tp, struct qp *qp, struct mr *mr, uint64_t va, const uint8_t *data, uint32_t len);
+/** copy_atomic() on a word that isn't mapped, or not aligned in memory. */
+int copy_atomic_else(struct transport *tp, struct qp *qp, struct mr *mr, uint64_t va, enum mr_atomic_op op, uint64_t arg1, uint64_t arg2,
+		     uint64_t *old);
 /** mr_atomic(). @return 0, EFAULT, ETIMEDOUT or COPY_LATER. */
-int copy_atomic(struct transport *tp, struct qp *qp, struct mr *mr, uint64_t va, enum mr_atomic_op op, uint64_t arg1, uint64_t arg2,
-		uint64_t *old);
+static inline int
+copy_atomic(struct transport *tp, struct qp *qp, struct mr *mr, uint64_t va, enum mr_atomic_op op, uint64_t arg1, uint64_t arg2, uint64_t *old)
+{
+	return likely(mr_atomic_mapped(mr, va, op, arg1, arg2, old)) ? 0 : copy_atomic_else(tp, qp, mr, va, op, arg1, arg2, old);
+}
 /** @return the vendor error of a completion whose bytes were not copied: @p rc is EFAULT or ETIMEDOUT. */
 static inline uint8_t
 copy_verr(int rc)

@@ -8,7 +8,12 @@
 struct rte_mbuf *
 tp_mbuf_refill(struct transport *tp)
 {
-	if (rte_pktmbuf_alloc_bulk(tp->c.sh.pool, tp->mbufs, TP_MBUF_CACHE) == 0) {
+	/* An mbuf comes from its pool with one reference, and as the only segment; who sends it sets its lengths. What only received packets have is of no concern. */
+	if (rte_mempool_get_bulk(tp->c.sh.pool, (void **)tp->mbufs, TP_MBUF_CACHE) == 0) {
+		for (uint32_t i = 0; i < TP_MBUF_CACHE; i++) {
+			tp->mbufs[i]->data_off = RTE_PKTMBUF_HEADROOM;
+			tp->mbufs[i]->ol_flags = 0;
+		}
 		tp->nb_mbufs = TP_MBUF_CACHE - 1;
 		return tp->mbufs[TP_MBUF_CACHE - 1];
 	}

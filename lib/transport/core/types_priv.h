@@ -29,6 +29,7 @@
 #include "mem/mw.h"
 #include "transport/core/limits_priv.h"
 #include "transport/transport.h"
+#include "wire/header_cache.h"
 
 /** What the engine knows about a WQE between fetching and completing it. Everything else stays in the slot. */
 struct tp_swqe {
@@ -538,6 +539,7 @@ struct transport {
 	struct tp_tap *tap;              /**< sees packets by reference, or NULL */
 	struct tp_locals *locals;        /**< packets by reference (core/local_priv.h), or NULL: the transport has none */
 	struct wire_sealer sealer;       /**< packets in tx whose ICRC isn't filled in yet */
+	struct wire_header_cache headers; /**< of packets that were received */
 	struct tp_txvec loop;
 	struct tp_txvec tx[];
 };

@@ -113,13 +113,28 @@ loss_alive(struct transport *tp, struct qp *qp)
 	arm(tp, qp);
 }
 
+/*
+ * Was the timer armed in this turn, with all tries left? Then the time is the same, and what has been answered since makes a difference of nanoseconds only: many
+ * responses come in one turn.
+ */
+static inline bool
+armed_now(const struct transport *tp, const struct qp *qp)
+{
+	return qp->loss.deadline_ns != 0 && (qp->loss.probes | qp->loss.probe) == 0 && qp->loss.retry_left == qp->loss.retry_cnt &&
+	       qp->loss.giveup_ns == tp->now_ns + ((uint64_t)TP_TIMEOUT_UNIT_NS << qp->loss.timeout) && qp->req.psn_cur != qp->req.psn_una && qp_sends(qp);
+}
+
 void
 loss_progress(struct transport *tp, struct qp *qp)
 {
+	bool armed = armed_now(tp, qp);
+
 	if (wire_psn_diff(qp->req.psn_una, qp->loss.psn_grow) >= 0)
 		cwnd_grow(qp);
-	if (unlikely(qp->loss.rtt_timing) && wire_psn_diff(qp->req.psn_una, qp->loss.rtt_psn) > 0)
+	if (unlikely(qp->loss.rtt_timing) && wire_psn_diff(qp->req.psn_una, qp->loss.rtt_psn) > 0) {
 		rtt_measured(tp, qp);
+		armed = false;
+	}
 	qp->loss.probes = 0;
 	if (unlikely(qp->loss.probe != TP_PROBE_NONE))
 		qp->loss.probe = qp->req.psn_una == qp->req.psn_max ? TP_PROBE_NONE : TP_PROBE_ANSWERED;
@@ -128,7 +143,7 @@ loss_progress(struct transport *tp, struct qp *qp)
 	qp->loss.restarted = false;
 	qp->loss.rnr_known = false;
 	qp->loss.resent = false;
-	if (!qp->loss.rnr_wait) {
+	if (!armed && !qp->loss.rnr_wait) {
 		qp->loss.deadline_ns = 0;
 		arm(tp, qp);
 	}

@@ -27,19 +27,23 @@ enum { ATOMIC_BYTES = 8 };
  * Check the SGEs of a message that has several packets or a response, so that a bad one is found before anything is
  * sent.
  */
-static void
+static inline void
+check_sge(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const struct ring_sge *sge, uint32_t access)
+{
+	struct ring_sge s = wqe_get_sge(sge);
+
+	if (s.length != 0 && unlikely(mr_check(tp->c.sh.mrs, s.lkey, qp->pd, access, s.addr, s.length) == NULL))
+		wqe_error(w, UROCE_WC_LOC_PROT_ERR, lkey_verr(tp, s.lkey, qp->pd, s.addr, s.length));
+}
+
+static inline void
 check_sges(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const struct ring_sge *sge, uint32_t access)
 {
-	for (uint32_t i = 0; i < w->nb_sge; i++) {
-		struct ring_sge s = wqe_get_sge(&sge[i]);
-
-		if (s.length == 0)
-			continue;
-		if (mr_check(tp->c.sh.mrs, s.lkey, qp->pd, access, s.addr, s.length) == NULL) {
-			wqe_error(w, UROCE_WC_LOC_PROT_ERR, lkey_verr(tp, s.lkey, qp->pd, s.addr, s.length));
-			return;
-		}
-	}
+	if (likely(w->nb_sge == 1))
+		check_sge(tp, qp, w, sge, access);
+	else
+		for (uint32_t i = 0; i < w->nb_sge && w->status == 0; i++)
+			check_sge(tp, qp, w, &sge[i], access);
 }
 
 /* Check a FLUSH, which has operands but no data. @return as check_wqe(). */
@@ -59,9 +63,8 @@ check_flush(struct tp_swqe *w, const struct ring_sq_wqe *slot, uint16_t count)
 
 /* Check everything but the SGEs' keys. @return 0, or the status with which the WQE completes once it is the oldest. */
 static uint8_t
-check_wqe(const struct qp *qp, struct tp_swqe *w, const struct ring_sq_wqe *slot, uint16_t count)
+check_wqe(const struct qp *qp, struct tp_swqe *w, const struct ring_sq_wqe *slot, const struct ring_sge *sge, uint16_t count)
 {
-	const struct ring_sge *sge = wqe_sges(slot, w->opcode);
 	const struct tp_req_op *op;
 	uint64_t length = 0;
 
@@ -82,8 +85,11 @@ check_wqe(const struct qp *qp, struct tp_swqe *w, const struct ring_sq_wqe *slot
 		if (count > qp->req.max_send_sge)
 			return wqe_error(w, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_WQE_SGES);
 		w->nb_sge = (uint8_t)count;
-		for (uint32_t i = 0; i < count; i++)
-			length += wqe_get_sge_length(&sge[i]);
+		if (likely(count == 1))
+			length = wqe_get_sge_length(sge);
+		else
+			for (uint32_t i = 0; i < count; i++)
+				length += wqe_get_sge_length(&sge[i]);
 		if (length > UROCE_MAX_MSG_BYTES)
 			return wqe_error(w, UROCE_WC_LOC_LEN_ERR, TP_VERR_WQE_LENGTH);
 		w->length = (uint32_t)length;
@@ -130,6 +136,7 @@ sq_fetch(struct transport *tp, struct qp *qp)
 {
 	struct ring_sq_wqe *slot = ring_slot(&qp->req.sq, qp->req.sq.counter);
 	union ring_sq_ctl ctl = { .word = atomic_load_explicit(&slot->ctl, memory_order_acquire) };
+	const struct ring_sge *sge = wqe_sges(slot, ctl.opcode);
 	struct tp_swqe *w;
 	uint32_t packets = 1;
 
@@ -149,18 +156,18 @@ sq_fetch(struct transport *tp, struct qp *qp)
 	w->length = 0;
 	w->status = 0;
 	w->verr = 0;
-	if (likely(check_wqe(qp, w, slot, ctl.count) == 0)) {
+	if (likely(check_wqe(qp, w, slot, sge, ctl.count) == 0)) {
 		uint8_t kind = tp_req_ops[w->opcode].kind;
+		bool answered;
 
 		if (unlikely(kind == TP_REQ_LOCAL))
 			packets = 0;
 		else if (kind != TP_REQ_ATOMIC)
 			packets = wire_packets(w->length, qp->path.mtu_shift);
 		/* PSNs don't depend on it: keys may be gone when the WQE is fetched again. */
-		if (kind == TP_REQ_READ || kind == TP_REQ_ATOMIC)
-			check_sges(tp, qp, w, wqe_sges(slot, w->opcode), UROCE_ACCESS_LOCAL_WRITE);
-		else if (packets > 1)
-			check_sges(tp, qp, w, wqe_sges(slot, w->opcode), 0);
+		answered = kind == TP_REQ_READ || kind == TP_REQ_ATOMIC;
+		if (answered || packets > 1)
+			check_sges(tp, qp, w, sge, answered ? UROCE_ACCESS_LOCAL_WRITE : 0);
 	}
 	w->first_psn = qp->req.psn_next;
 	w->last_psn = wire_psn_add(w->first_psn, packets - 1);

@@ -149,6 +149,67 @@ icrc_of_a_packet_is_that_of_its_parts_at_every_length(void **state)
 					 wire_icrc_transport(wire_icrc_lower(bytes, ip[i].version), bytes + ip[i].bth, len - ip[i].bth));
 }
 
+/* Headers and ICRC states of a template that has written others before are those of a new one. */
+static void
+a_template_writes_any_size_as_a_new_one_does(void **state)
+{
+	static const uint16_t sizes[] = { 16, 40, 40, 16, 40, 16, 16, 44, 4112, 16, 44, 40, 40 };
+	const struct wire_addr addrs[] = {
+		{ .dmac = { 2, 1 }, .smac = { 2, 2 }, .ip_version = 4, .sip = { 10, 0, 0, 1 }, .dip = { 10, 0, 0, 2 }, .ttl = 64, .sport = 0xc001 },
+		{ .dmac = { 2, 1 }, .smac = { 2, 2 }, .ip_version = 6, .sip = { 0xfe, 0x80 }, .dip = { 0xfe, 0x81 }, .ttl = 1, .sport = 0xc001 },
+		{ .dmac = { 2, 1 }, .smac = { 2, 2 }, .ip_version = 4, .vlan = true, .vlan_tci = 7, .sip = { 10, 0, 0, 1 }, .sport = 0xc001 },
+	};
+
+	for (unsigned int a = 0; a < sizeof(addrs) / sizeof(addrs[0]); a++) {
+		struct wire_tmpl used;
+
+		wire_tmpl_build(&used, &addrs[a]);
+		for (unsigned int i = 0; i < 3 * sizeof(sizes) / sizeof(sizes[0]); i++) {
+			uint16_t size = sizes[i % (sizeof(sizes) / sizeof(sizes[0]))];
+			uint8_t frame[2][sizeof(used.hdr)] = { { 0 } };
+			struct wire_tmpl fresh;
+
+			wire_tmpl_build(&fresh, &addrs[a]);
+			if (i >= sizeof(sizes) / sizeof(sizes[0])) {
+				/* The flow changes now and then. */
+				wire_tmpl_set_flow(&fresh, 0x12345 + i / 16);
+				if (i % 16 == 0 || i == sizeof(sizes) / sizeof(sizes[0]))
+					wire_tmpl_set_flow(&used, 0x12345 + i / 16);
+			}
+			wire_tmpl_write(&used, frame[0], size, 0);
+			wire_tmpl_write(&fresh, frame[1], size, 0);
+			assert_memory_equal(frame[0], frame[1], used.bth_off);
+			assert_int_equal(wire_tmpl_crc(&used, size), wire_icrc_lower(frame[1] + fresh.l3_off, fresh.ip_version));
+			/* Another identification is written as well. */
+			wire_tmpl_write(&used, frame[0], size, 77);
+			wire_tmpl_write(&fresh, frame[1], size, 77);
+			assert_memory_equal(frame[0], frame[1], used.bth_off);
+		}
+	}
+}
+
+static void
+packets_of_every_length_are_sealed(void **state)
+{
+	static uint8_t frames[WIRE_SEAL_BATCH][WIRE_MAX_FRAME_BYTES];
+	struct wire_sealer sealer = { 0 };
+	struct wire_tmpl t;
+
+	wire_tmpl_build(&t, &(struct wire_addr){ .ip_version = 4, .sip = { 10, 0, 0, 1 }, .dip = { 10, 0, 0, 2 }, .ttl = 64, .sport = 0xc001 });
+	for (uint32_t i = 0; i < sizeof(frames); i++)
+		frames[i / WIRE_MAX_FRAME_BYTES][i % WIRE_MAX_FRAME_BYTES] = (uint8_t)(i * 13 + (i >> 8));
+	/* Without a payload the BTH is followed by the ICRC. */
+	for (uint16_t l4 = WIRE_BTH_BYTES + WIRE_ICRC_BYTES, n = 0; l4 <= 600; l4 = (uint16_t)(l4 + 4), n++) {
+		const uint8_t *bth = frames[n % WIRE_SEAL_BATCH] + t.bth_off;
+		uint8_t right[WIRE_ICRC_BYTES];
+
+		wire_seal_later(&sealer, &t, frames[n % WIRE_SEAL_BATCH], l4);
+		wire_seal_flush(&sealer);
+		wire_put_icrc(right, wire_icrc_transport(wire_tmpl_crc(&t, l4), bth, l4 - WIRE_ICRC_BYTES));
+		assert_memory_equal(bth + l4 - WIRE_ICRC_BYTES, right, sizeof(right));
+	}
+}
+
 /* 9.2: SE, M, PadCnt and TVer; FECN, BECN and six reserved bits; AckReq and seven reserved bits. */
 static void
 bth_bits_are_where_the_specification_has_them(void **state)
@@ -313,6 +374,8 @@ main(void)
 		cmocka_unit_test(crc_continues_over_pieces),
 		cmocka_unit_test(icrc_over_transport_masks_one_byte),
 		cmocka_unit_test(icrc_of_a_packet_is_that_of_its_parts_at_every_length),
+		cmocka_unit_test(a_template_writes_any_size_as_a_new_one_does),
+		cmocka_unit_test(packets_of_every_length_are_sealed),
 		cmocka_unit_test(bth_bits_are_where_the_specification_has_them),
 		cmocka_unit_test(a_bth_made_as_words_has_its_members),
 		cmocka_unit_test(opcode_table_follows_the_specification),

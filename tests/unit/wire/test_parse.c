@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "frames.h"
-#include "wire/wire.h"
+#include "wire/header_cache.h"
 
 #define WRITE_ONLY (WIRE_RC | WIRE_OP_WRITE_ONLY)
 #define SEND_ONLY (WIRE_RC | WIRE_OP_SEND_ONLY)
@@ -65,6 +65,126 @@ good_frame_gives_all_fields(void **state)
 		assert_true(p.bth.migreq && p.bth.ackreq);
 		assert_false(p.bth.solicited || p.bth.fecn || p.bth.becn);
 	}
+}
+
+/** Give a frame a UDP checksum. The ICRC doesn't depend on it. */
+static void
+set_udp_sum(struct frame *f)
+{
+	bool v4 = f->bytes[f->l3] >> 4 == 4;
+	uint32_t addrs = f->l3 + (v4 ? 12 : 8), addr_bytes = v4 ? 8 : 32, sum = 17 + (f->len - f->l4);
+
+	for (uint32_t off = addrs; off < addrs + addr_bytes; off += 2)
+		sum += wire_get16(f->bytes + off);
+	for (uint32_t off = f->l4; off < f->len; off += 2)
+		sum += wire_get16(f->bytes + off);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	wire_put16(f->bytes + f->l4 + 6, (uint16_t)~sum);
+}
+
+/** Of so many equal frames the headers are in the cache at the end. */
+enum { UNTIL_CACHED = 16 };
+
+static bool
+cached(struct wire_header_cache *c, const struct frame *f, enum wire_verdict want)
+{
+	struct wire_pkt p = { 0 };
+
+	assert_int_equal(wire_parse_cached(c, f->bytes, f->len, true, &p), want);
+	return p.lower_crc != 0;
+}
+
+static void
+headers_are_cached_and_any_other_byte_is_looked_at(void **state)
+{
+	const struct frame_spec spec = { .ip_version = 4, .opcode = WRITE_ONLY, .payload_bytes = 8 };
+	struct wire_header_cache c = { 0 };
+	struct frame f, zero = { .len = WIRE_MAX_FRAME_BYTES };
+	struct wire_pkt p;
+
+	/* An empty place in it is not a frame of zeros. */
+	assert_false(cached(&c, &zero, WIRE_NOT_ROCE));
+	frame_make(&f, &spec);
+	assert_false(cached(&c, &f, WIRE_OK));
+	for (int i = 0; i < UNTIL_CACHED; i++)
+		cached(&c, &f, WIRE_OK);
+	assert_true(cached(&c, &f, WIRE_OK));
+
+	for (uint32_t at = 0; at < f.bth; at++) {
+		enum wire_verdict v;
+
+		f.bytes[at] ^= 4;
+		v = frame_parse(f.bytes, f.len, true);
+		assert_false(cached(&c, &f, v));
+		f.bytes[at] ^= 4;
+	}
+	/* Headers as before: what follows is looked at as ever. */
+	for (int i = 0; i < UNTIL_CACHED; i++)
+		cached(&c, &f, WIRE_OK);
+	for (uint32_t at = f.bth; at < f.len; at++) {
+		if (at == f.bth + 4)
+			continue; /* the ICRC doesn't cover it */
+		f.bytes[at] ^= 4;
+		assert_true(cached(&c, &f, frame_parse(f.bytes, f.len, true)));
+		assert_int_not_equal(frame_parse(f.bytes, f.len, true), WIRE_OK);
+		f.bytes[at] ^= 4;
+	}
+	for (uint32_t len = 0; len < f.len; len++)
+		assert_int_equal(wire_parse_cached(&c, f.bytes, len, true, &p), frame_parse(f.bytes, len, true));
+	assert_true(cached(&c, &f, WIRE_OK));
+}
+
+static void
+headers_of_other_kinds_are_not_cached(void **state)
+{
+	const struct frame_spec specs[] = {
+		{ .ip_version = 6, .opcode = SEND_ONLY, .payload_bytes = 8 },
+		{ .ip_version = 4, .vlan = true, .vlan_tci = 5, .opcode = SEND_ONLY, .payload_bytes = 8 },
+		{ .ip_version = 4, .opcode = SEND_ONLY, .payload_bytes = 8 }, /* with a UDP checksum */
+	};
+	struct wire_header_cache c = { 0 };
+
+	for (unsigned int i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
+		struct frame f;
+
+		frame_make(&f, &specs[i]);
+		if (i == 2) {
+			set_udp_sum(&f);
+			expect(&f, WIRE_OK);
+		}
+		for (int n = 0; n < UNTIL_CACHED; n++)
+			assert_false(cached(&c, &f, WIRE_OK));
+		/* The checksum covers what follows. */
+		if (i == 2) {
+			f.bytes[f.len - 1] ^= 1;
+			assert_false(cached(&c, &f, WIRE_BAD_UDP_SUM));
+		}
+	}
+}
+
+/* More flows than there is room: each is parsed right, whoever's headers are in its place. */
+static void
+flows_take_each_others_places(void **state)
+{
+	const struct frame_spec spec = { .ip_version = 4, .opcode = SEND_ONLY, .payload_bytes = 12 };
+	struct wire_header_cache c = { 0 };
+	unsigned int hits = 0;
+	struct frame f;
+
+	frame_make(&f, &spec);
+	for (unsigned int i = 0; i < 100 * WIRE_CACHED_HEADERS; i++) {
+		/* One of two packets is of the same flow. */
+		unsigned int flow = i % 2 == 0 ? 0 : i * 7 % (4 * WIRE_CACHED_HEADERS);
+
+		wire_put16(f.bytes + f.l4, (uint16_t)(0xc000 + flow));
+		frame_repair(&f);
+		hits += cached(&c, &f, WIRE_OK);
+		f.bytes[f.len - 1] ^= 0x80;
+		cached(&c, &f, WIRE_BAD_ICRC);
+		f.bytes[f.len - 1] ^= 0x80;
+	}
+	assert_in_range(hits, 30 * WIRE_CACHED_HEADERS, 90 * WIRE_CACHED_HEADERS);
 }
 
 static void
@@ -335,21 +455,11 @@ udp_checksum_is_verified_if_there_is_one(void **state)
 {
 	for (unsigned int i = 0; i < sizeof(versions); i++) {
 		struct frame f;
-		uint32_t sum = 0, addrs, addr_bytes;
 
 		make(&f, versions[i]);
-		addrs = f.l3 + (versions[i] == 4 ? 12 : 8);
-		addr_bytes = versions[i] == 4 ? 8 : 32;
-		for (uint32_t off = addrs; off < addrs + addr_bytes; off += 2)
-			sum += wire_get16(f.bytes + off);
-		for (uint32_t off = f.l4; off < f.len; off += 2)
-			sum += wire_get16(f.bytes + off);
-		sum += 17 + (f.len - f.l4);
-		sum = (sum & 0xffff) + (sum >> 16);
-		sum = (sum & 0xffff) + (sum >> 16);
-		wire_put16(f.bytes + f.l4 + 6, (uint16_t)~sum);
+		set_udp_sum(&f);
 		expect(&f, WIRE_OK);
-		wire_put16(f.bytes + f.l4 + 6, (uint16_t)(~sum ^ 0x0100));
+		f.bytes[f.l4 + 6] ^= 1;
 		expect(&f, WIRE_BAD_UDP_SUM);
 	}
 }
@@ -456,6 +566,9 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(good_frame_gives_all_fields),
+		cmocka_unit_test(headers_are_cached_and_any_other_byte_is_looked_at),
+		cmocka_unit_test(headers_of_other_kinds_are_not_cached),
+		cmocka_unit_test(flows_take_each_others_places),
 		cmocka_unit_test(priority_tag_is_accepted),
 		cmocka_unit_test(ethernet_padding_is_ignored),
 		cmocka_unit_test(truncation_at_each_length_is_noticed),
