@@ -20,6 +20,7 @@
 #include "transport/req/req_invariants_priv.h"
 #include "transport/req/requester_priv.h"
 #include "transport/req/send_queue_priv.h"
+#include "transport/req/sge_priv.h"
 #include "transport/resp/resp_priv.h"
 #include "transport/rx_priv.h"
 #include "transport/timers_priv.h"
@@ -95,7 +96,7 @@ visit(struct transport *tp, struct share *s, struct qp *qp, uint32_t budget)
 	uint32_t work;
 
 	if (unlikely(s->nb_active > tp->c.limits.cached_qps))
-		prefetch_next(s);
+		sq_prefetch_payload(tp, prefetch_next(s));
 	atomic_store_explicit(&tp->serving, qp, memory_order_relaxed);
 	work = run_qp(tp, qp, budget);
 	if (unlikely(tp->journal != NULL) && work != 0)

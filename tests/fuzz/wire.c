@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/wire: a frame is parsed; what is good is built again from what was parsed, and parsed again. The input is the
+ * lib/wire: a frame is parsed, and once more with a cache of headers; what is good is built again from what was parsed, and parsed again. The input is the
  * frame.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "fuzz.h"
-#include "wire/wire.h"
+#include "wire/header_cache.h"
 
 enum { REPAIR_OF = 8, REPAIR_NOT = 2 };
 
@@ -72,6 +72,22 @@ build_again(const struct wire_pkt *p)
 	FUZZ_CHECK(memcmp(q.payload, p->payload, p->payload_bytes) == 0);
 }
 
+/** Whatever frames were parsed before, a cache of their headers makes no difference. */
+static void
+parse_cached(const uint8_t *frame, size_t size, bool check_icrc, enum wire_verdict v, const struct wire_pkt *p)
+{
+	static struct wire_header_cache cache;
+	struct wire_pkt q;
+
+	memset(&q, 0, sizeof(q));
+	FUZZ_CHECK(wire_parse_cached(&cache, frame, (uint32_t)size, check_icrc, &q) == v);
+	if (v != WIRE_OK)
+		return;
+	FUZZ_CHECK(wire_icrc_ok(&q) == wire_icrc_ok(p));
+	q.lower_crc = p->lower_crc;
+	FUZZ_CHECK(memcmp(&q, p, sizeof(q)) == 0);
+}
+
 static void
 one(const uint8_t *frame, size_t size, bool check_icrc)
 {
@@ -80,6 +96,7 @@ one(const uint8_t *frame, size_t size, bool check_icrc)
 
 	memset(&p, 0, sizeof(p));
 	v = wire_parse(frame, (uint32_t)size, check_icrc, &p);
+	parse_cached(frame, size, check_icrc, v, &p);
 	FUZZ_CHECK(v < WIRE_VERDICTS && wire_verdict_name(v) != NULL);
 	if (v != WIRE_OK)
 		return;

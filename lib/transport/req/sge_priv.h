@@ -31,6 +31,31 @@ sq_mapped(struct transport *tp, const struct qp *qp, const struct tp_swqe *w, ui
 	return likely(mr != NULL && mr->host != NULL) ? mr->host + (s.addr + off - mr->iova) : NULL;
 }
 
+/**
+ * Fetch the first bytes that the next WQE in the SQ of @p qp sends, if it is there. What the client has written counts for nothing else here: a wrong address is fetched
+ * in vain.
+ */
+static inline void
+sq_prefetch_payload(const struct transport *tp, const struct qp *qp)
+{
+	const struct ring_sq_wqe *slot;
+	union ring_sq_ctl ctl;
+	struct ring_sge s;
+	const struct mr *mr;
+
+	if (qp->req.sq_cur != qp->req.sq.counter)
+		return;
+	slot = ring_slot(&qp->req.sq, qp->req.sq.counter);
+	ctl.word = atomic_load_explicit(&slot->ctl, memory_order_acquire);
+	if (ctl.phase != ring_phase(qp->req.sq.counter, qp->req.sq.order) || ctl.opcode >= UROCE_WR_OPS || tp_req_ops[ctl.opcode].kind != TP_REQ_DATA ||
+	    ctl.count == 0 || ctl.count > qp->req.max_send_sge || (ctl.flags & UROCE_SEND_INLINE))
+		return;
+	s = wqe_get_sge(wqe_sges(slot, ctl.opcode));
+	mr = mr_check(tp->c.sh.mrs, s.lkey, qp->pd, 0, s.addr, 1);
+	if (mr != NULL && mr->host != NULL)
+		rte_prefetch0(mr->host + (s.addr - mr->iova));
+}
+
 /** sq_gather() and sq_scatter() for any WQE and region. */
 uint8_t sq_gather_any(struct transport *tp, struct qp *qp, struct tp_swqe *w, uint32_t counter, uint32_t off, uint8_t *dst, uint32_t len);
 uint8_t sq_scatter_any(struct transport *tp, struct qp *qp, uint32_t counter, uint32_t off, const uint8_t *data, uint32_t len);
