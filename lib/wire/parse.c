@@ -211,7 +211,7 @@ parse_transport(struct cursor *c, struct wire_pkt *p)
 		return WIRE_BAD_LENGTH;
 	p->bthp = c->p;
 	wire_get_bth(c->p, &p->bth);
-	/* From the frame, since what was just stored is loaded later. */
+	/* Read from the frame: p->bth has only just been stored, and a load of it takes longer. */
 	op = p->op = &wire_opcodes[c->p[0]];
 	pad = c->p[1] >> 4 & 3;
 	if (!(op->flags & WIRE_F_VALID))
@@ -261,7 +261,7 @@ wire_parse(const uint8_t *frame, uint32_t len, bool check_icrc, struct wire_pkt 
 }
 
 /* ---- With a cache ---- */
-/** Of so many packets whose headers aren't in the cache one has them put there: with more flows than it holds this would cost more than it saves. */
+/** One of so many packets whose headers aren't in the cache puts them there. If each did, more flows than there is room for would cost more than the cache saves. */
 #define MISSES_PER_ENTRY 8
 
 typedef uint64_t two_words __attribute__((vector_size(16)));

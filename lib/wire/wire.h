@@ -258,7 +258,7 @@ wire_bth_set_pad(struct wire_bth *b, uint32_t pad)
 typedef uint8_t wire_bytes16 __attribute__((vector_size(16)));
 typedef uint64_t wire_words16 __attribute__((vector_size(16)));
 
-/** Write the 12 bytes of a BTH. */
+/** Write the 12 bytes of a BTH, which is loaded as two words: wire_bth_make() says how one that is sent often is made. */
 static inline void
 wire_put_bth(uint8_t *p, const struct wire_bth *b)
 {

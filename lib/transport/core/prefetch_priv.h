@@ -89,7 +89,7 @@ prefetch_wqe(const struct qp *qp)
 	rte_prefetch0(&qp->req.inflight[qp->req.sq.counter & qp->req.inflight_mask]);
 }
 
-/** A QP of @p s has its turn now, and is the last one of the list: fetch what the next turns need. @return the QP that is next, whose WQE is there. */
+/** A QP of @p s has its turn now, and is the last one of the list: fetch what the next turns need. @return the QP that is next, whose WQE was fetched a turn ago. */
 static inline const struct qp *
 prefetch_next(const struct share *s)
 {

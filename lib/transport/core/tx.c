@@ -8,7 +8,10 @@
 struct rte_mbuf *
 tp_mbuf_refill(struct transport *tp)
 {
-	/* An mbuf comes from its pool with one reference, and as the only segment; who sends it sets its lengths. What only received packets have is of no concern. */
+	/*
+	 * rte_pktmbuf_alloc_bulk() would reset more. An mbuf in a pool has one reference and is the only segment; its lengths are set when the packet is finished; other
+	 * members mean something only with a flag.
+	 */
 	if (rte_mempool_get_bulk(tp->c.sh.pool, (void **)tp->mbufs, TP_MBUF_CACHE) == 0) {
 		for (uint32_t i = 0; i < TP_MBUF_CACHE; i++) {
 			tp->mbufs[i]->data_off = RTE_PKTMBUF_HEADROOM;

@@ -45,9 +45,7 @@ build_ud(struct transport *tp, struct qp *qp, const struct req_packet *r)
 	const struct ring_sq_wqe *slot = ring_slot(&qp->req.sq, r->counter);
 	struct ring_ud to = wqe_get_ud(slot);
 	struct tp_swqe *w = r->w;
-	struct wire_bth b = { .opcode = tp_req_ops[w->opcode].only | WIRE_UD, .dqpn = to.qpn,
-			      .psn = r->psn, .pkey = qp->path.pkey, .migreq = true,
-			      .solicited = (w->flags & UROCE_SEND_SOLICITED) != 0 };
+	struct wire_bth b = wire_bth_make(tp_req_ops[w->opcode].only | WIRE_UD, to.qpn, r->psn, qp->path.pkey, true, (w->flags & UROCE_SEND_SOLICITED) != 0, false, 0);
 	struct tp_out o;
 
 	if (!use_ah(tp, qp, to.ah)) {

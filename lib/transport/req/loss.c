@@ -114,8 +114,8 @@ loss_alive(struct transport *tp, struct qp *qp)
 }
 
 /*
- * Was the timer armed in this turn, with all tries left? Then the time is the same, and what has been answered since makes a difference of nanoseconds only: many
- * responses come in one turn.
+ * @return whether the timer was armed at this same time, with all tries left. To arm it again would change its deadline by nanoseconds, if at all, and many responses may
+ * come in one turn.
  */
 static inline bool
 armed_now(const struct transport *tp, const struct qp *qp)

@@ -42,9 +42,8 @@ sack_hold(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 bool
 sack_send(struct transport *tp, struct qp *qp)
 {
-	struct wire_bth b = { .opcode = WIRE_OPCODE_SACK, .dqpn = qp->path.dest_qpn, .pkey = qp->path.pkey,
-			      .migreq = qp->path.mig == TP_MIG_MIGRATED,
-			      .psn = wire_psn_add(qp->rcv.epsn, WIRE_PSN_MASK) };
+	struct wire_bth b = wire_bth_make(WIRE_OPCODE_SACK, qp->path.dest_qpn, wire_psn_add(qp->rcv.epsn, WIRE_PSN_MASK), qp->path.pkey,
+					  qp->path.mig == TP_MIG_MIGRATED, false, false, 0);
 	uint32_t word = qp->rcv.epsn / 64, shift = qp->rcv.epsn % 64;
 	struct tp_out o;
 	uint8_t *at;

@@ -83,7 +83,7 @@ set_udp_sum(struct frame *f)
 	wire_put16(f->bytes + f->l4 + 6, (uint16_t)~sum);
 }
 
-/** Of so many equal frames the headers are in the cache at the end. */
+/** After so many equal frames their headers are in the cache. */
 enum { UNTIL_CACHED = 16 };
 
 static bool
@@ -163,7 +163,7 @@ headers_of_other_kinds_are_not_cached(void **state)
 	}
 }
 
-/* More flows than there is room: each is parsed right, whoever's headers are in its place. */
+/* More flows than there is room: each is parsed right, even if another one's headers are in its place. */
 static void
 flows_take_each_others_places(void **state)
 {
