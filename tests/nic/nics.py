@@ -50,7 +50,7 @@ def tap(number, queues):
 
 
 NICS = {nic.device: nic for nic in (
-    Nic('virtio-net-pci', queues=2, properties='mq=on,vectors=8,rss=on,rx_queue_size=1024,tx_queue_size=256,host_mtu=9000,disable-legacy=on',
+    Nic('virtio-net-pci', queues=2, properties='mq=on,vectors=8,rss=on,host_mtu=9000,disable-legacy=on',
         iommu_properties='iommu_platform=on', backend_queues=2),
     Nic('e1000e', queues=1),
     Nic('e1000', queues=1),

@@ -220,6 +220,12 @@ profile_generic(const struct rte_eth_dev_info *info, struct pmd_profile *prof)
 	prof->looks_at_link = strcmp(info->driver_name, "net_e1000_em") == 0 || strcmp(info->driver_name, "net_vmxnet3") == 0;
 	/* net_virtio takes VIRTIO_NET_F_CTRL_VLAN wherever the device offers it, and the device then begins with no VLAN (virtio 1.2, 5.1.6.5.3). */
 	prof->filters_vlans = strcmp(info->driver_name, "net_virtio") == 0 && (info->rx_offload_capa & RTE_ETH_RX_OFFLOAD_VLAN_FILTER) != 0;
+	/*
+	 * A device with VIRTIO_NET_F_MQ steers by itself (virtio 1.2, 5.1.6.5.6). QEMU without vhost and eBPF does RSS in software: a packet from one queue of its
+	 * backend goes to any queue of the device. If that one is full, the backend's queue stops, and goes on when the device's queue of its own number gets
+	 * buffers, which may be never (hw/net/virtio-net.c: virtio_net_receive_rcu(), virtio_net_handle_rx()).
+	 */
+	prof->spreads_unasked = strcmp(info->driver_name, "net_virtio") == 0;
 }
 
 int

@@ -19,6 +19,7 @@ struct pmd_profile {
 	bool interrupts;  /**< the device may have RX interrupts; of others the PMD complains when asked for them */
 	bool looks_at_link; /**< its interrupt for changes of the link isn't used, ethdev asks the device each time */
 	bool filters_vlans; /**< the device lets through only VLANs that it was told of, also if it wasn't asked to filter */
+	bool spreads_unasked; /**< the device spreads flows over the queues without RSS, which the port doesn't ask for then */
 	bool xdp;         /**< RX memory is the pool itself, in pieces of at most a page */
 	char wire[NET_WIRE_BYTES];   /**< memif: socket and number of the wire */
 	char netdev[NET_NAME_BYTES]; /**< shared: kernel interface */

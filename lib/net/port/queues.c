@@ -85,7 +85,7 @@ configure_queues(struct opening *o, bool interrupts)
 	int rc;
 
 	/* Spread by UDP source port, which RoCE v2 derives from the flow label for this purpose (A17.9.4). */
-	if (p->nb_queues > 1 && (o->info.flow_type_rss_offloads & RTE_ETH_RSS_UDP) != 0) {
+	if (p->nb_queues > 1 && !p->priv->pmd.spreads_unasked && (o->info.flow_type_rss_offloads & RTE_ETH_RSS_UDP) != 0) {
 		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
 		conf.rx_adv_conf.rss_conf.rss_hf = o->info.flow_type_rss_offloads & (RTE_ETH_RSS_UDP | RTE_ETH_RSS_IP);
 	}

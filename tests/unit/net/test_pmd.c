@@ -150,10 +150,24 @@ link_of_nics_whose_interrupts_tell_nothing_is_looked_at(void **state)
 	assert_false(prof.looks_at_link);
 }
 
+/* QEMU's RSS in software stalls; see profile_generic(). */
+static void
+net_virtio_is_not_asked_for_rss(void **state)
+{
+	struct pmd_profile prof;
+	char err[256];
+
+	assert_int_equal(get("net_virtio", NULL, &prof, err), 0);
+	assert_true(prof.spreads_unasked);
+	assert_int_equal(get("net_ice", NULL, &prof, err), 0);
+	assert_false(prof.spreads_unasked);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(net_virtio_is_not_asked_for_rss),
 		cmocka_unit_test(link_of_nics_whose_interrupts_tell_nothing_is_looked_at),
 		cmocka_unit_test(roce_overhead_is_what_linux_reckons),
 		cmocka_unit_test(af_packet_default_frames_hold_mtu_1024_only),
