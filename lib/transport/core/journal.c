@@ -141,18 +141,17 @@ static int
 noted_atomic(struct tp_journal *j, const struct qp *qp, uint32_t psn, struct mr *mr, uint64_t va, enum mr_atomic_op op, uint64_t arg1, uint64_t arg2,
 	     uint64_t *old)
 {
-	struct journal_atomic *a = &j->list->atomics[j->nb_atomics];
+	struct journal_atomic *a = j->atomic;
 	uint64_t was;
 	int rc = mr_read(mr, va, &was, sizeof(was));
 
-	UROCE_ASSERT(j->nb_atomics < JOURNAL_ATOMICS);
 	while (rc == 0) {
 		uint64_t becomes = op == MR_FETCH_ADD ? was + arg1 : was == arg1 ? arg2 : was;
+		uint64_t with = journal_note_atomic(j, a, qp->qpn, psn, mr->key, va, was, becomes);
 
-		journal_note_atomic(j, a, qp->qpn, psn, mr->key, va, was, becomes);
 		rc = mr_atomic(mr, va, MR_CMP_SWAP, was, becomes, old);
 		if (rc == 0 && *old == was) {
-			journal_noted_atomic(j, a);
+			journal_noted_atomic(j, a, with);
 			return 0;
 		}
 		journal_unnote_atomic(j);
@@ -183,13 +182,13 @@ journal_away_begins(struct qp *qp, uint32_t psn, const struct mr *mr, uint64_t v
 static void
 away_ends(struct tp_journal *j, const struct qp *qp, uint32_t psn, uint64_t old)
 {
-	struct journal_atomic *a = &j->list->atomics[j->nb_atomics];
+	struct journal_atomic *a = j->atomic++;
 
-	UROCE_ASSERT(j->nb_atomics < JOURNAL_ATOMICS);
+	UROCE_ASSERT((uint32_t)j->atomics < JOURNAL_ATOMICS);
 	*a = (struct journal_atomic){ .before = old, .after = old, .qpn = qp->qpn, .psn = psn, .done = JOURNAL_DONE };
 	a->check = journal_atomic_check(a, j->turn);
-	j->nb_atomics++;
-	store(&j->list->nb_atomics, journal_number(j->nb_atomics));
+	j->atomics = journal_number_next(j->atomics);
+	store(&j->list->nb_atomics, j->atomics);
 	journal_step(j);
 }
 

@@ -70,6 +70,13 @@ journal_number(uint32_t n)
 	return n | (uint64_t)~n << 32;
 }
 
+/** @return the number after that in @p word. */
+static inline uint64_t
+journal_number_next(uint64_t word)
+{
+	return word + 1 - (UINT64_C(1) << 32);
+}
+
 /** @return false: it is damaged. */
 static inline bool
 journal_get_number(uint64_t word, uint32_t *n)
@@ -127,23 +134,37 @@ struct journal_atomic {
 	uint64_t before, after;
 	uint64_t va;             /**< as the MR sees it */
 	uint32_t key;            /**< of the MR */
-	uint32_t qpn, psn;
-	_Atomic uint32_t done;   /**< JOURNAL_DONE or 0 */
+	uint32_t qpn;
+	union {
+		struct {
+			uint32_t psn;
+			_Atomic uint32_t done; /**< JOURNAL_DONE or 0 */
+		};
+		uint64_t begun;      /**< PSN of an atomic that isn't done, as one word */
+	};
 	uint64_t check;
 };
-static_assert(sizeof(struct journal_atomic) == 48, "format");
+static_assert(sizeof(struct journal_atomic) == 48 && offsetof(struct journal_atomic, begun) == 32, "format");
 #define JOURNAL_DONE UINT32_C(0x656e6f64)
 
+/** @return what the checks of a turn's atomics begin with. */
 static inline uint64_t
-journal_atomic_sum(uint64_t before, uint64_t after, uint64_t va, uint32_t key, uint32_t qpn, uint32_t psn, uint64_t turn)
+journal_atomic_seed(uint64_t turn)
 {
-	return before ^ (after << 1 | after >> 63) ^ va ^ ((uint64_t)key << 32 | qpn) ^ psn ^ turn ^ UINT64_C(0x5aa55aa55aa55aa5);
+	return turn ^ UINT64_C(0x5aa55aa55aa55aa5);
+}
+
+/** @param of  Key, above, and QPN. */
+static inline uint64_t
+journal_atomic_sum(uint64_t before, uint64_t after, uint64_t va, uint64_t of, uint32_t psn, uint64_t seed)
+{
+	return before ^ (after << 1 | after >> 63) ^ va ^ of ^ psn ^ seed;
 }
 
 static inline uint64_t
 journal_atomic_check(const struct journal_atomic *a, uint64_t turn)
 {
-	return journal_atomic_sum(a->before, a->after, a->va, a->key, a->qpn, a->psn, turn);
+	return journal_atomic_sum(a->before, a->after, a->va, (uint64_t)a->key << 32 | a->qpn, a->psn, journal_atomic_seed(turn));
 }
 
 struct journal_list {

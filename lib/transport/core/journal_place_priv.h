@@ -44,24 +44,23 @@ journal_atomic(struct transport *tp, struct qp *qp, uint32_t psn, struct mr *mr,
 	       uint64_t *old)
 {
 	struct tp_journal *j = qp->journal->journal;
-	struct journal_atomic *a = &j->list->atomics[j->nb_atomics];
 	_Atomic uint64_t *w = mr_word(mr, va);
-	uint64_t was, becomes;
+	struct journal_atomic *a = j->atomic;
+	uint64_t was, becomes, with;
 
 	if (unlikely(w == NULL || qp->journal->kept != NULL))
 		return journal_atomic_else(tp, qp, psn, mr, va, op, arg1, arg2, old);
-	UROCE_ASSERT(j->nb_atomics < JOURNAL_ATOMICS);
 	was = atomic_load_explicit(w, memory_order_relaxed);
 	for (;;) {
 		becomes = op == MR_FETCH_ADD ? was + arg1 : was == arg1 ? arg2 : was;
-		journal_note_atomic(j, a, qp->qpn, psn, mr->key, va, was, becomes);
+		with = journal_note_atomic(j, a, qp->qpn, psn, mr->key, va, was, becomes);
 		if (likely(atomic_compare_exchange_strong(w, &was, becomes)))
 			break;
 		/* Somebody else has changed it. What the note says now may be there by chance. */
 		journal_unnote_atomic(j);
 	}
 	*old = was;
-	journal_noted_atomic(j, a);
+	journal_noted_atomic(j, a, with);
 	return 0;
 }
 

@@ -65,7 +65,10 @@ struct tp_journal {
 	uint8_t *counters, *slots;   /**< in the memory, too: struct journal_counters, struct journal_slot */
 	uint64_t turn;               /**< that is being made, */
 	uint64_t tag, note_zero;     /**< its tag, and its note of value 0 */
-	uint32_t nb_items, nb_atomics, nb_dirty, nb_srqs, nb_slots;
+	uint64_t atomics;            /**< how many atomics it has, as journal_number() */
+	uint64_t atomic_seed;        /**< journal_atomic_seed() */
+	struct journal_atomic *atomic; /**< the next one in the list */
+	uint32_t nb_items, nb_dirty, nb_srqs, nb_slots;
 	uint32_t epsn_at;            /**< where an image of a QP has rcv.epsn */
 	uint32_t room;               /**< with so many items a turn ends at the next step */
 	struct tp_told *told;
@@ -106,7 +109,7 @@ journal_commit(struct transport *tp)
 {
 	const struct tp_journal *j = tp->journal;
 
-	if (unlikely(j != NULL) && (j->nb_dirty | j->nb_items | j->nb_srqs | j->nb_atomics) != 0)
+	if (unlikely(j != NULL) && (j->nb_dirty | j->nb_items | j->nb_srqs | (uint32_t)j->atomics) != 0)
 		j->commit(tp);
 }
 
@@ -135,7 +138,7 @@ journal_room(struct transport *tp)
 {
 	const struct tp_journal *j = tp->journal;
 
-	if (unlikely(j->nb_items >= j->room || j->nb_atomics > JOURNAL_ATOMICS - JOURNAL_ATOMICS_STEP))
+	if (unlikely(j->nb_items >= j->room || (uint32_t)j->atomics > JOURNAL_ATOMICS - JOURNAL_ATOMICS_STEP))
 		j->commit(tp);
 }
 
@@ -183,34 +186,39 @@ void journal_srq_changed(struct transport *tp, struct srq *srq, struct qp *qp);
 void journal_owed(struct transport *tp, const struct cq *cq);
 
 /* ---- Notes: for QPs with a journal ---- */
-/** An atomic is about to be executed: @p a is the next one of the list. */
-static inline void
-journal_note_atomic(struct tp_journal *j, struct journal_atomic *a, uint32_t qpn, uint32_t psn, uint32_t key, uint64_t va, uint64_t before, uint64_t after)
+/** An atomic is about to be executed. @param a  j->atomic. @return what j->atomics will be. */
+static inline uint64_t
+journal_note_atomic(const struct tp_journal *j, struct journal_atomic *a, uint32_t qpn, uint32_t psn, uint32_t key, uint64_t va, uint64_t before,
+		    uint64_t after)
 {
+	uint64_t with = journal_number_next(j->atomics);
+
+	UROCE_ASSERT((uint32_t)j->atomics < JOURNAL_ATOMICS);
 	a->before = before;
 	a->after = after;
 	a->va = va;
 	a->key = key;
 	a->qpn = qpn;
-	a->psn = psn;
-	atomic_store_explicit(&a->done, 0, memory_order_relaxed);
-	a->check = journal_atomic_sum(before, after, va, key, qpn, psn, j->turn);
-	atomic_store_explicit(&j->list->nb_atomics, journal_number(j->nb_atomics + 1), memory_order_release);
+	a->begun = psn;
+	a->check = journal_atomic_sum(before, after, va, (uint64_t)key << 32 | qpn, psn, j->atomic_seed);
+	atomic_store_explicit(&j->list->nb_atomics, with, memory_order_release);
 	journal_step(j);
+	return with;
 }
 /** It wasn't. */
 static inline void
 journal_unnote_atomic(struct tp_journal *j)
 {
-	atomic_store_explicit(&j->list->nb_atomics, journal_number(j->nb_atomics), memory_order_release);
+	atomic_store_explicit(&j->list->nb_atomics, j->atomics, memory_order_release);
 }
 /** It was. */
 static inline void
-journal_noted_atomic(struct tp_journal *j, struct journal_atomic *a)
+journal_noted_atomic(struct tp_journal *j, struct journal_atomic *a, uint64_t with)
 {
 	journal_step(j);
 	atomic_store_explicit(&a->done, JOURNAL_DONE, memory_order_release);
-	j->nb_atomics++;
+	j->atomic = a + 1;
+	j->atomics = with;
 	journal_step(j);
 }
 /** An atomic of packet @p psn goes to a copier: have it noted what becomes of it. */

@@ -28,6 +28,9 @@ begin_turn(struct tp_journal *j, uint64_t turn)
 	j->turn = turn;
 	j->tag = journal_tag(turn);
 	j->note_zero = journal_note_zero(turn);
+	j->atomics = journal_number(0);
+	j->atomic_seed = journal_atomic_seed(turn);
+	j->atomic = j->list->atomics;
 	store(&j->list->turn, j->tag);
 }
 
@@ -310,7 +313,7 @@ commit(struct transport *tp)
 		show(tp, &j->told[i]);
 		journal_step(j);
 	}
-	j->nb_items = j->nb_atomics = j->nb_dirty = j->nb_srqs = 0;
+	j->nb_items = j->nb_dirty = j->nb_srqs = 0;
 	store(&j->list->nb_items, journal_number(0));
 	store(&j->list->nb_atomics, journal_number(0));
 	begin_turn(j, j->turn + 1);
