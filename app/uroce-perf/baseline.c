@@ -132,8 +132,8 @@ int
 baseline_ring(const struct perf_opts *o, const unsigned int cores[2])
 {
 	struct bare b = {
-		.sq = { .order = RING_ORDER, .shift = SQ_SHIFT },
-		.cq = { .order = RING_ORDER, .shift = CQ_SHIFT },
+		.sq = { RING_SIZE(RING_ORDER, SQ_SHIFT) },
+		.cq = { RING_SIZE(RING_ORDER, CQ_SHIFT) },
 	};
 	cpu_set_t ours = only(cores[0]);
 	pthread_t thread;

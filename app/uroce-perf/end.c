@@ -29,9 +29,7 @@ order_of(uint32_t n)
 static void
 ring_make(struct ring *r, uint32_t entries, uint32_t stride)
 {
-	r->order = order_of(entries);
-	r->shift = order_of(stride);
-	r->counter = 0;
+	*r = (struct ring){ RING_SIZE(order_of(entries), order_of(stride)) };
 	r->base = arena_alloc((size_t)1 << (r->order + r->shift), RING_ALIGN);
 }
 

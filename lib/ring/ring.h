@@ -267,13 +267,27 @@ struct ring {
 	uint32_t order;    /**< log2 of the number of slots */
 	uint32_t shift;    /**< log2 of the stride */
 	uint32_t counter;  /**< this side's next slot; not reduced modulo the ring's size */
+	uint32_t mask;     /**< the number of slots minus one */
 };
+#define RING_MASK(order_) ((UINT32_C(1) << (order_)) - 1)
+/** Members of an initializer: 1 << @p order_ slots of 1 << @p shift_ bytes. */
+#define RING_SIZE(order_, shift_) .order = (order_), .shift = (shift_), .mask = RING_MASK(order_)
+
+/** Give @p r other slots. Its counter stays. */
+static inline void
+ring_set_slots(struct ring *r, void *base, uint32_t order, uint32_t shift)
+{
+	r->base = base;
+	r->order = order;
+	r->shift = shift;
+	r->mask = RING_MASK(order);
+}
 
 /** @return the slot of @p counter. */
 static inline void *
 ring_slot(const struct ring *r, uint32_t counter)
 {
-	return r->base + ((size_t)(counter & ((1u << r->order) - 1)) << r->shift);
+	return r->base + ((size_t)(counter & r->mask) << r->shift);
 }
 
 /** Client: post SQ slot @p w of @p counter, which is filled in except for its control word. Release. */

@@ -75,7 +75,7 @@ no_sq(void)
 {
 	static uint8_t slot[sizeof(struct ring_sq_wqe)] __attribute__((aligned(RING_CACHE_LINE)));
 
-	return (struct ring){ .base = slot, .order = 0, .shift = 5 };
+	return (struct ring){ .base = slot, RING_SIZE(0, 5) };
 }
 
 /* Its lines are those of core/prefetch_priv.h. @return a zeroed one, or NULL. */

@@ -496,7 +496,7 @@ qp_posted_next(const struct qp *qp)
 bool
 qp_posted_left(const struct qp *qp, uint32_t next)
 {
-	if (!qp_sends(qp) || qp->req.sq_cur - next >= UINT32_C(1) << qp->req.sq.order)
+	if (!qp_sends(qp) || qp->req.sq_cur - next > qp->req.sq.mask)
 		return false;
 	return qp->req.sq_cur != qp->req.sq.counter || ring_sq_ready(&qp->req.sq, qp->req.sq.counter);
 }

@@ -41,7 +41,7 @@ map_ring(const struct client_ctx *ctx, const struct ctl_area *ring, const struct
 {
 	if (order > 31)
 		return EPROTO;
-	*out = (struct ring){ .order = order, .shift = 5 /* 32-byte CQEs */ };
+	*out = (struct ring){ RING_SIZE(order, 5) /* 32-byte CQEs */ };
 	out->base = client_area(ctx, ring, sizeof(struct ring_cqe) << order);
 	*stamps_out = with_stamps ? client_area(ctx, stamps, sizeof(uint64_t) << order) : NULL;
 	return out->base && (*stamps_out || !with_stamps) ? 0 : EPROTO;
@@ -161,13 +161,14 @@ cq_adopt(struct client_cq *cq, const struct ring *ring, uint64_t *stamps, uint32
 			break;
 		memcpy(e, old, offsetof(struct ring_cqe, ctl));
 		if (stamps)
-			stamps[i & ((1u << ring->order) - 1)] = cq->stamps[i & ((1u << cq->ring.order) - 1)];
+			stamps[i & ring->mask] = cq->stamps[i & cq->ring.mask];
 		ctl.phase = ring_phase(i, ring->order);
 		atomic_store_explicit(&e->ctl, ctl.word, memory_order_release);
 	}
 	cq->stamps = stamps;
 	atomic_store_explicit(UNLOCKED(cq->ring.base), ring->base, memory_order_release);
 	atomic_store_explicit(UNLOCKED(cq->ring.order), ring->order, memory_order_release);
+	cq->ring.mask = ring->mask;
 	cq->cq.cqe = 1 << ring->order;
 	client_cq_unlock(cq);
 }
@@ -459,8 +460,7 @@ cq_looks_empty(struct client_cq *cq)
 	uint32_t order = atomic_load_explicit(UNLOCKED(cq->ring.order), memory_order_acquire);
 	struct ring r = {
 		.base = atomic_load_explicit(UNLOCKED(cq->ring.base), memory_order_relaxed),
-		.order = order,
-		.shift = cq->ring.shift,
+		RING_SIZE(order, cq->ring.shift),
 	};
 	union ring_cqe_ctl ctl;
 

@@ -117,7 +117,7 @@ ex_completion_ts(struct ibv_cq_ex *ibcq)
 {
 	const struct client_cq *cq = ex(ibcq);
 
-	return cq->stamps[(cq->ring.counter - 1) & ((1u << cq->ring.order) - 1)];
+	return cq->stamps[(cq->ring.counter - 1) & cq->ring.mask];
 }
 
 static uint64_t

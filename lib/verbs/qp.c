@@ -48,9 +48,7 @@ map_ring(struct client_ctx *ctx, struct ring *r, const struct ctl_area *a, uint3
 		return 0;
 	if (order > 31 || shift > 31)
 		return EPROTO;
-	r->order = order;
-	r->shift = shift;
-	r->base = client_area(ctx, a, (size_t)1 << (order + shift));
+	ring_set_slots(r, client_area(ctx, a, (size_t)1 << (order + shift)), order, shift);
 	return r->base ? 0 : EPROTO;
 }
 

@@ -19,10 +19,9 @@ srq_adopt(struct client_ctx *ctx, struct client_srq *srq, struct client_call *c)
 
 	if (err)
 		return err;
-	srq->ring.order = r->order;
-	srq->ring.shift = r->shift;
-	if (r->order + r->shift < 48)
-		srq->ring.base = client_area(ctx, &r->ring, (size_t)1 << (r->order + r->shift));
+	if (r->order > 31 || r->shift > 31)
+		return EPROTO;
+	ring_set_slots(&srq->ring, client_area(ctx, &r->ring, (size_t)1 << (r->order + r->shift)), r->order, r->shift);
 	srq->shared = client_area(ctx, &r->shared, sizeof(*srq->shared));
 	return srq->ring.base && srq->shared ? 0 : EPROTO;
 }

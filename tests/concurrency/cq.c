@@ -76,7 +76,7 @@ wait_event(void)
 static void
 reset(bool multi, uint32_t order)
 {
-	struct ring ring = { .base = (uint8_t *)slots, .order = order, .shift = 5 };
+	struct ring ring = { .base = (uint8_t *)slots, RING_SIZE(order, 5) };
 
 	memset(slots, 0, sizeof(slots));
 	memset(&shared, 0, sizeof(shared));

@@ -32,7 +32,7 @@ void
 qp_doorbell(struct transport *tp, struct qp *qp)
 {
 	unsigned int i = (unsigned int)((uintptr_t)qp - 1);
-	struct ring ring = { .base = slots[i], .order = ORDER, .shift = 6 };
+	struct ring ring = { .base = slots[i], RING_SIZE(ORDER, 6) };
 
 	while (ring_sq_ready(&ring, fetched[i]))
 		fetched[i]++;
@@ -116,7 +116,7 @@ setup(void)
 		q->shared = &shared[i];
 		q->db = &db;
 		q->db_slot = i * 64; /* other words, but one bit of the level above each */
-		q->sq = (struct ring){ .base = slots[i], .order = ORDER, .shift = 6 };
+		q->sq = (struct ring){ .base = slots[i], RING_SIZE(ORDER, 6) };
 		q->sq_max = 1 << ORDER;
 		q->cap.max_send_sge = 1;
 		q->type_bit = 1u << UROCE_QPT_RC;

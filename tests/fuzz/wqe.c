@@ -118,7 +118,7 @@ session_begin(void)
 static struct ring
 ring_of(const struct ctl_area *a, uint32_t order, uint32_t shift)
 {
-	return (struct ring){ .base = client_area(&client, a), .order = order, .shift = shift };
+	return (struct ring){ .base = client_area(&client, a), RING_SIZE(order, shift) };
 }
 
 static void

@@ -70,6 +70,7 @@ end_make(struct sc_end *e)
 	while (1u << e->sq.order < e->depth)
 		e->sq.order++;
 	e->sq.shift = 6;
+	e->sq.mask = RING_MASK(e->sq.order);
 	slots = (size_t)64 << e->sq.order;
 	e->sq.base = e->depth == 0 ? no_slot : aligned_alloc(64, slots);
 	e->shared = aligned_alloc(64, sizeof(*e->shared));

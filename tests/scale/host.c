@@ -74,6 +74,7 @@ host_cqs_make(void)
 		while (1u << h->cq_ring.order < h->cq_slots + 64)
 			h->cq_ring.order++;
 		h->cq_ring.shift = 5;
+		h->cq_ring.mask = RING_MASK(h->cq_ring.order);
 		h->cq_ring.base = aligned_alloc(64, sizeof(struct ring_cqe) << h->cq_ring.order);
 		h->cq_shared = aligned_alloc(64, sizeof(*h->cq_shared));
 		if (h->cq_ring.base == NULL || h->cq_shared == NULL)

@@ -407,8 +407,7 @@ cq_grow(struct sim_world *w, struct sim_cq *c)
 {
 	uint32_t order = c->ring.order + 1, end, i;
 	struct ring to = { .base = arena_get(w, sizeof(struct ring_cqe) << order),
-			   .order = order,
-			   .shift = c->ring.shift };
+			   RING_SIZE(order, c->ring.shift) };
 	union ring_cqe_ctl ctl;
 
 	uint64_t *stamps = c->stamps != NULL ? (void *)arena_get(w, sizeof(*stamps) << order) : NULL;

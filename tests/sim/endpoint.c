@@ -340,7 +340,7 @@ cq_make(struct sim_world *w, struct sim_ep *ep, struct sim_cq *c)
 	if ((w->cfg.faults & SIM_F_CQ_SMALL) && rng_one_in(&ep->rng, 3))
 		order = (uint32_t)rng_between(&ep->rng, CQ_ORDER_MIN, CQ_ORDER_SMALL);
 	c->ep = ep;
-	c->ring = (struct ring){ .base = arena_get(w, sizeof(struct ring_cqe) << order), .order = order, .shift = 5 };
+	c->ring = (struct ring){ .base = arena_get(w, sizeof(struct ring_cqe) << order), RING_SIZE(order, 5) };
 	c->shared = (void *)arena_get(w, sizeof(*c->shared));
 	c->stamps = rng_one_in(&ep->rng, 2) ? (void *)arena_get(w, sizeof(*c->stamps) << order) : NULL;
 	if (c->ring.base == NULL || c->shared == NULL)

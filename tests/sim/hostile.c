@@ -79,7 +79,7 @@ xsrqs_make(struct sim_world *w, struct sim_ep *ep, struct hostile_ep *he)
 
 			x->shared = (void *)arena_get(w, sizeof(*x->shared));
 			x->ring = (struct ring){ .base = arena_get(w, (uint64_t)stride << HOSTILE_ORDER),
-						 .order = HOSTILE_ORDER, .shift = (uint32_t)__builtin_ctz(stride) };
+						 RING_SIZE(HOSTILE_ORDER, (uint32_t)__builtin_ctz(stride)) };
 			if (x->shared == NULL || x->ring.base == NULL || !xsrq_renew(ep, he, engine, i))
 				return false;
 		}
@@ -113,10 +113,8 @@ victim_make(struct sim_world *w, struct hostile_ep *he, struct victim *v, uint32
 		v->type = p.type = rng_one_in(&hostile.rng, 3) ? UROCE_QPT_XRC_SEND : UROCE_QPT_XRC_RECV;
 	v->tp = v->ep->engines[engine].tp;
 	v->with_srq = rng_one_in(&hostile.rng, 4);
-	v->sq = (struct ring){ .base = arena_get(w, (uint64_t)sq_stride << HOSTILE_ORDER), .order = HOSTILE_ORDER,
-			       .shift = (uint32_t)__builtin_ctz(sq_stride) };
-	v->rq = (struct ring){ .base = arena_get(w, (uint64_t)rq_stride << HOSTILE_ORDER), .order = HOSTILE_ORDER,
-			       .shift = (uint32_t)__builtin_ctz(rq_stride) };
+	v->sq = (struct ring){ .base = arena_get(w, (uint64_t)sq_stride << HOSTILE_ORDER), RING_SIZE(HOSTILE_ORDER, (uint32_t)__builtin_ctz(sq_stride)) };
+	v->rq = (struct ring){ .base = arena_get(w, (uint64_t)rq_stride << HOSTILE_ORDER), RING_SIZE(HOSTILE_ORDER, (uint32_t)__builtin_ctz(rq_stride)) };
 	p.shared = (void *)arena_get(w, sizeof(*p.shared));
 	if (v->sq.base == NULL || v->rq.base == NULL || p.shared == NULL)
 		return false;
@@ -150,8 +148,7 @@ hostile_ep_make(struct sim_world *w, struct sim_ep *ep, struct hostile_ep *he)
 	uint8_t *area = arena_get(w, HOSTILE_AREA);
 
 	he->cq.ring = (struct ring){ .base = arena_get(w, sizeof(struct ring_cqe) << CQ_ORDER),
-				     .order = CQ_ORDER,
-				     .shift = 5 };
+				     RING_SIZE(CQ_ORDER, 5) };
 	he->cq.shared = (void *)arena_get(w, sizeof(*he->cq.shared));
 	if (area == NULL || he->cq.ring.base == NULL || he->cq.shared == NULL ||
 	    sim_mr_create(ep, &he->area, area, HOSTILE_AREA, HOSTILE_PD, ALL_ACCESS, &hostile.rng) != 0)
@@ -166,7 +163,7 @@ hostile_ep_make(struct sim_world *w, struct sim_ep *ep, struct hostile_ep *he)
 	for (i = 0; i < ep->nb_engines; i++) {
 		s.shared = (void *)arena_get(w, sizeof(*s.shared));
 		he->srq_ring[i] = (struct ring){ .base = arena_get(w, (uint64_t)rq_stride << HOSTILE_ORDER),
-						 .order = HOSTILE_ORDER, .shift = (uint32_t)__builtin_ctz(rq_stride) };
+						 RING_SIZE(HOSTILE_ORDER, (uint32_t)__builtin_ctz(rq_stride)) };
 		s.ring = he->srq_ring[i];
 		if (s.shared == NULL || s.ring.base == NULL || srq_create(ep->engines[i].tp, &s, &he->srq[i]) != 0)
 			return false;

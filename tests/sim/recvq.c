@@ -46,7 +46,7 @@ recvq_memory(struct sim_world *w, struct sim_recvq *rq, uint32_t depth, uint32_t
 	bytes = rq->nb_bufs * rq->stride;
 	p = arena_get(w, bytes);
 	rq->ring = (struct ring){ .base = arena_get(w, (uint64_t)depth << shift),
-				  .order = 31 - (uint32_t)__builtin_clz(depth), .shift = shift };
+				  RING_SIZE(31 - (uint32_t)__builtin_clz(depth), shift) };
 	return p != NULL && rq->ring.base != NULL &&
 	       sim_mr_create(rq->ep, &rq->mr, p, bytes, PD, UROCE_ACCESS_LOCAL_WRITE, rq->rng) == 0;
 }

@@ -230,7 +230,7 @@ qp_rings(struct sim_world *w, struct sim_qp *q)
 	cap->max_inline_data = rng_one_in(&q->rng, 2) ? 0 : (uint32_t)rng_between(&q->rng, 1, SIM_MAX_INLINE);
 	sq_stride = ring_sq_stride(cap->max_send_sge, cap->max_inline_data);
 	q->sq = (struct ring){ .base = arena_get(w, (uint64_t)sq_stride * q->sq_depth),
-			       .order = log2_of(q->sq_depth), .shift = log2_of(sq_stride) };
+			       RING_SIZE(log2_of(q->sq_depth), log2_of(sq_stride)) };
 	q->shared = (void *)arena_get(w, sizeof(*q->shared));
 	return q->sq.base != NULL && q->shared != NULL;
 }

@@ -28,8 +28,7 @@ foreign_make(struct sim_world *w, struct sim_ep *ep, struct rng *r, struct trans
 	struct srq_params p = { .pd = 1, .max_sge = 1, .owner = ep, .xrcd = OTHER_DOMAIN, .cq = ep->cqs[0].cq, .number = SIM_MAX_SRQS + SIM_MAX_XSRQS };
 
 	p.srqn = ep->foreign_srqn = number(r, SIM_MAX_XSRQS);
-	p.ring = (struct ring){ .base = arena_get(w, ring_rq_stride(1) << FOREIGN_ORDER), .order = FOREIGN_ORDER,
-				.shift = 5 };
+	p.ring = (struct ring){ .base = arena_get(w, ring_rq_stride(1) << FOREIGN_ORDER), RING_SIZE(FOREIGN_ORDER, 5) };
 	p.shared = (void *)arena_get(w, sizeof(*p.shared));
 	return p.ring.base != NULL && p.shared != NULL && srq_create(tp, &p, &ep->foreign_srq) == 0;
 }

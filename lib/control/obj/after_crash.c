@@ -75,7 +75,7 @@ ring_of(const struct obj_cq *cq)
 {
 	bool resized = cq->ring_block.addr != NULL;
 
-	return (struct ring){ .base = resized ? cq->ring_block.addr : cq->block.addr + sizeof(struct ring_cq_shared), .order = cq->order, .shift = 5 };
+	return (struct ring){ .base = resized ? cq->ring_block.addr : cq->block.addr + sizeof(struct ring_cq_shared), RING_SIZE(cq->order, 5) };
 }
 
 /**

@@ -34,7 +34,7 @@ ring_bytes(uint32_t order, bool stamps)
 static struct ring
 lay_out(const struct shm_block *b, uint64_t offset, uint32_t order, bool with_stamps, uint64_t **stamps)
 {
-	struct ring ring = { .base = b->addr + offset, .order = order, .shift = 5 };
+	struct ring ring = { .base = b->addr + offset, RING_SIZE(order, 5) };
 
 	*stamps = with_stamps ? (void *)(ring.base + (sizeof(struct ring_cqe) << order)) : NULL;
 	return ring;

@@ -159,7 +159,7 @@ fill_args(struct session *s, const struct obj_qp *qp, const struct layout *l, st
 			.srq = qp->srq != NULL ? qp->srq->srq : NULL,
 			.sq_sig_all = q->sq_sig_all != 0,
 			.cap = l->cap,
-			.sq = { .base = qp->block.addr + l->sq_offset, .order = l->sq_order, .shift = l->sq_shift },
+			.sq = { .base = qp->block.addr + l->sq_offset, RING_SIZE(l->sq_order, l->sq_shift) },
 			.shared = (void *)qp->block.addr,
 			.port = s->port->index,
 			.max_mtu = s->port->active_mtu,
@@ -173,8 +173,7 @@ fill_args(struct session *s, const struct obj_qp *qp, const struct layout *l, st
 	if (l->rq_bytes > 0)
 		a->params.rq = (struct ring){
 			.base = qp->block.addr + l->rq_offset,
-			.order = l->rq_order,
-			.shift = l->rq_shift,
+			RING_SIZE(l->rq_order, l->rq_shift),
 		};
 }
 

@@ -156,7 +156,7 @@ op_srq_create(struct session *s, struct request *r)
 	srq->max_sge = q->max_sge;
 	srq->cookie = q->cookie;
 	a.params = (struct srq_params){
-		.ring = { .base = srq->block.addr + sizeof(struct ring_srq_shared), .order = order, .shift = shift },
+		.ring = { .base = srq->block.addr + sizeof(struct ring_srq_shared), RING_SIZE(order, shift) },
 		.shared = (void *)srq->block.addr,
 		.pd = pd->id,
 		.max_sge = q->max_sge,
@@ -374,7 +374,7 @@ restore(struct session *s, const struct obj_srq_record *from, struct stream_in *
 	srq->max_sge = from->max_sge;
 	srq->cookie = from->cookie;
 	a.params = (struct srq_params){
-		.ring = { .base = srq->block.addr + sizeof(struct ring_srq_shared), .order = order, .shift = shift },
+		.ring = { .base = srq->block.addr + sizeof(struct ring_srq_shared), RING_SIZE(order, shift) },
 		.shared = (void *)srq->block.addr,
 		.pd = pd->id,
 		.max_sge = srq->max_sge,

@@ -92,7 +92,7 @@ prod_counter(uint64_t prod)
 static inline bool
 cq_reserve(struct cq *cq, uint32_t *n, const struct cq_ring **ring)
 {
-	uint32_t size, cons;
+	uint32_t cons;
 	uint64_t at;
 
 	if (unlikely(atomic_load_explicit(&cq->overrun, memory_order_relaxed)))
@@ -106,14 +106,13 @@ cq_reserve(struct cq *cq, uint32_t *n, const struct cq_ring **ring)
 	}
 	*n = prod_counter(at);
 	*ring = &cq->rings[at & 1];
-	size = UINT32_C(1) << (*ring)->ring.order;
 	/* Acquire and release: another engine may have asked the client. */
-	if (likely(*n - atomic_load_explicit(&cq->cons, memory_order_acquire) < size))
+	if (likely(*n - atomic_load_explicit(&cq->cons, memory_order_acquire) <= (*ring)->ring.mask))
 		return true;
 	/* Acquire: the client has read what it polled before the slot is written again. */
 	cons = atomic_load_explicit(&cq->shared->cons, memory_order_acquire);
 	atomic_store_explicit(&cq->cons, cons, memory_order_release);
-	return *n - cons < size;
+	return *n - cons <= (*ring)->ring.mask;
 }
 
 uint32_t
@@ -143,7 +142,7 @@ cq_push(struct transport *tp, struct cq *cq, struct qp *qp, const struct tp_cqe 
 	slot->qpn_status = qp->qpn | (uint32_t)e->status << 24;
 	slot->src_qp_opcode = e->src_qp | (uint32_t)e->opcode << 24;
 	if (unlikely(ring->stamps != NULL))
-		ring->stamps[n & ((UINT32_C(1) << ring->ring.order) - 1)] =
+		ring->stamps[n & ring->ring.mask] =
 			tp->c.stamp_ns != NULL ? tp->c.stamp_ns(tp->c.arg) : tp->now_ns;
 	phase = ring_phase(n, ring->ring.order);
 	/* Not shown yet. */

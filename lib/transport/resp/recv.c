@@ -35,7 +35,7 @@ recv_credit_code(struct qp *qp)
 	if ((int32_t)(seen - qp->rcv.rq.counter) < 0)
 		seen = qp->rcv.rq.counter;
 	if (seen - qp->rcv.rq.counter < TP_CREDITS_ENOUGH) {
-		while (seen + step - qp->rcv.rq.counter <= UINT32_C(1) << qp->rcv.rq.order &&
+		while (seen + step - qp->rcv.rq.counter <= qp->rcv.rq.mask + 1 &&
 		       ring_rq_ready(&qp->rcv.rq, seen + step - 1)) {
 			seen += step;
 			step *= 2;

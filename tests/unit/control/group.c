@@ -33,7 +33,7 @@ group_begin(struct group *g)
 	peer_must(g->p.sock, &cq, &r, &fd);
 	g->cq = r.cq_create;
 	peer_segment(&g->p, &g->cq.seg, fd);
-	g->cq_ring = (struct ring){ .base = peer_area(&g->p, &g->cq.ring), .order = g->cq.order, .shift = 5 };
+	g->cq_ring = (struct ring){ .base = peer_area(&g->p, &g->cq.ring), RING_SIZE(g->cq.order, 5) };
 	g->mem = mmap(NULL, GROUP_MEM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, g->p.mem_fd, 1 << 20);
 	assert_ptr_not_equal(g->mem, MAP_FAILED);
 	*q = peer_req(CTL_MR_REG);
@@ -72,7 +72,7 @@ group_new_srq(struct group *g, bool xrc)
 	peer_must(g->p.sock, &q, &r, &fd);
 	srq->made = r.srq_create;
 	peer_segment(&g->p, &srq->made.seg, fd);
-	srq->ring = (struct ring){ .base = peer_area(&g->p, &srq->made.ring), .order = srq->made.order, .shift = srq->made.shift };
+	srq->ring = (struct ring){ .base = peer_area(&g->p, &srq->made.ring), RING_SIZE(srq->made.order, srq->made.shift) };
 	g->nb_srqs++;
 }
 
@@ -147,8 +147,7 @@ group_open(struct group *g, bool xrc)
 		group_new_srq(g, xrc);
 	for (int i = 0; i < GROUP_MEMBERS; i++) {
 		g->send[i].qp = group_new_qp(g, xrc ? UROCE_QPT_XRC_SEND : UROCE_QPT_RC, UINT32_MAX);
-		g->send[i].sq = (struct ring){ .base = peer_area(&g->p, &g->send[i].qp.sq), .order = g->send[i].qp.sq_order,
-					       .shift = g->send[i].qp.sq_shift };
+		g->send[i].sq = (struct ring){ .base = peer_area(&g->p, &g->send[i].qp.sq), RING_SIZE(g->send[i].qp.sq_order, g->send[i].qp.sq_shift) };
 		g->recv[i] = group_new_qp(g, xrc ? UROCE_QPT_XRC_RECV : UROCE_QPT_RC, g->srq[0].made.handle);
 		to_rts(g, g->send[i].qp.handle, g->recv[i].qpn, !xrc, true);
 		to_rts(g, g->recv[i].handle, g->send[i].qp.qpn, true, !xrc);

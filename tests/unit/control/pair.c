@@ -22,7 +22,7 @@ pair_queues(struct pair *t)
 	peer_must(t->p.sock, &q, &r, &fd);
 	t->cq = r.cq_create;
 	peer_segment(&t->p, &t->cq.seg, fd);
-	t->cq_ring = (struct ring){ .base = peer_area(&t->p, &t->cq.ring), .order = t->cq.order, .shift = 5 };
+	t->cq_ring = (struct ring){ .base = peer_area(&t->p, &t->cq.ring), RING_SIZE(t->cq.order, 5) };
 	for (i = 0; i < 2; i++) {
 		q = peer_req(CTL_QP_CREATE);
 		q.qp_create = (struct ctl_qp_create_req){
@@ -37,11 +37,9 @@ pair_queues(struct pair *t)
 		t->end[i].qp = r.qp_create;
 		peer_segment(&t->p, &r.qp_create.seg, fd);
 		t->end[i].sq = (struct ring){ .base = peer_area(&t->p, &r.qp_create.sq),
-					      .order = r.qp_create.sq_order,
-					      .shift = r.qp_create.sq_shift };
+					      RING_SIZE(r.qp_create.sq_order, r.qp_create.sq_shift) };
 		t->end[i].rq = (struct ring){ .base = peer_area(&t->p, &r.qp_create.rq),
-					      .order = r.qp_create.rq_order,
-					      .shift = r.qp_create.rq_shift };
+					      RING_SIZE(r.qp_create.rq_order, r.qp_create.rq_shift) };
 	}
 }
 

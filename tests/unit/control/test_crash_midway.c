@@ -78,7 +78,7 @@ again(struct peer *p, const struct ctl_req *q, struct second_stream *records, st
 static struct ring
 ring_of(const struct pair *t, const struct ctl_rsp *r)
 {
-	return (struct ring){ .base = peer_area(&t->p, &r->cq_resize.ring), .order = r->cq_resize.order, .shift = 5, .counter = t->cq_ring.counter };
+	return (struct ring){ .base = peer_area(&t->p, &r->cq_resize.ring), RING_SIZE(r->cq_resize.order, 5), .counter = t->cq_ring.counter };
 }
 
 static void

@@ -135,11 +135,11 @@ member_up(struct member *m)
 	m->cq = must(m, &q, &fd).cq_create;
 	m->cq_handle = m->cq.handle;
 	peer_segment(&m->p, &m->cq.seg, fd);
-	m->cq_ring = (struct ring){ .base = peer_area(&m->p, &m->cq.ring), .order = m->cq.order, .shift = 5 };
+	m->cq_ring = (struct ring){ .base = peer_area(&m->p, &m->cq.ring), RING_SIZE(m->cq.order, 5) };
 	m->qp_handle = new_qp(m, UROCE_QPT_UD);
 	m->qpn = m->qp.qpn;
-	m->sq = (struct ring){ .base = peer_area(&m->p, &m->qp.sq), .order = m->qp.sq_order, .shift = m->qp.sq_shift };
-	m->rq = (struct ring){ .base = peer_area(&m->p, &m->qp.rq), .order = m->qp.rq_order, .shift = m->qp.rq_shift };
+	m->sq = (struct ring){ .base = peer_area(&m->p, &m->qp.sq), RING_SIZE(m->qp.sq_order, m->qp.sq_shift) };
+	m->rq = (struct ring){ .base = peer_area(&m->p, &m->qp.rq), RING_SIZE(m->qp.rq_order, m->qp.rq_shift) };
 	to_rts(m);
 	register_memory(m);
 	for (int i = 0; i < DEPTH; i++)

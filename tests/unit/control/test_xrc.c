@@ -82,7 +82,7 @@ begin(struct prog *g)
 	peer_must(g->p.sock, &q, &r, &fd);
 	g->cq = r.cq_create;
 	peer_segment(&g->p, &g->cq.seg, fd);
-	g->cq_ring = (struct ring){ .base = peer_area(&g->p, &g->cq.ring), .order = g->cq.order, .shift = 5 };
+	g->cq_ring = (struct ring){ .base = peer_area(&g->p, &g->cq.ring), RING_SIZE(g->cq.order, 5) };
 	make_memory(g);
 }
 
@@ -132,8 +132,7 @@ try_srq(struct prog *g, uint32_t xrcd, uint32_t cq)
 		return rc;
 	g->srq = r.srq_create;
 	peer_segment(&g->p, &g->srq.seg, fd);
-	g->srq_ring = (struct ring){ .base = peer_area(&g->p, &g->srq.ring), .order = g->srq.order,
-				     .shift = g->srq.shift };
+	g->srq_ring = (struct ring){ .base = peer_area(&g->p, &g->srq.ring), RING_SIZE(g->srq.order, g->srq.shift) };
 	return 0;
 }
 
@@ -175,7 +174,7 @@ make_initiator(struct prog *g)
 	peer_must(g->p.sock, &q, &r, &fd);
 	g->qp = r.qp_create;
 	peer_segment(&g->p, &g->qp.seg, fd);
-	g->sq = (struct ring){ .base = peer_area(&g->p, &g->qp.sq), .order = g->qp.sq_order, .shift = g->qp.sq_shift };
+	g->sq = (struct ring){ .base = peer_area(&g->p, &g->qp.sq), RING_SIZE(g->qp.sq_order, g->qp.sq_shift) };
 	assert_int_equal(g->qp.rq.length, 0);
 }
 

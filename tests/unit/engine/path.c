@@ -194,8 +194,8 @@ program_up(struct program *p, struct host *h, unsigned int engine)
 	assert_int_equal(mr_create(h->sh.mrs, &mp, &p->mr), 0);
 	p->qp_shared = zeroed(sizeof(*p->qp_shared));
 	p->cq_shared = zeroed(sizeof(*p->cq_shared));
-	p->sq = (struct ring){ .order = SQ_ORDER, .shift = 6, .base = zeroed(64 << SQ_ORDER) };
-	p->cq_ring = (struct ring){ .order = CQ_ORDER, .shift = 5, .base = zeroed(32 << CQ_ORDER) };
+	p->sq = (struct ring){ RING_SIZE(SQ_ORDER, 6), .base = zeroed(64 << SQ_ORDER) };
+	p->cq_ring = (struct ring){ RING_SIZE(CQ_ORDER, 5), .base = zeroed(32 << CQ_ORDER) };
 	cp.ring = p->cq_ring;
 	cp.shared = p->cq_shared;
 	assert_int_equal(cq_create(&cp, &p->cq), 0);

@@ -17,7 +17,7 @@ enum { ORDER = 3, SLOTS = 1 << ORDER, SHIFT = 6 };
 static struct ring
 ring_new(void)
 {
-	struct ring r = { .order = ORDER, .shift = SHIFT };
+	struct ring r = { RING_SIZE(ORDER, SHIFT) };
 
 	r.base = aligned_alloc(64, SLOTS << SHIFT);
 	assert_non_null(r.base);

@@ -49,7 +49,7 @@ static const uint8_t operands_of[UROCE_WR_OPS] = { WR_OP_TABLE(OPERANDS) };
 enum { ROWS = WR_OP_TABLE(NUMBERS) 0 };
 
 static uint8_t slot[128] __attribute__((aligned(64)));
-static const struct ring ring = { .base = slot, .order = 0, .shift = 7 };
+static const struct ring ring = { .base = slot, RING_SIZE(0, 7) };
 
 static void
 expect_bytes(const void *got, const char *hex)

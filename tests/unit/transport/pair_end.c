@@ -19,9 +19,7 @@ log2_up(uint32_t n)
 static void *
 ring_make(struct ring *r, uint32_t depth, uint32_t stride)
 {
-	r->order = log2_up(depth);
-	r->shift = log2_up(stride);
-	r->counter = 0;
+	*r = (struct ring){ RING_SIZE(log2_up(depth), log2_up(stride)) };
 	r->base = aligned_alloc(64, RTE_ALIGN((size_t)1 << (r->order + r->shift), 64));
 	assert_non_null(r->base);
 	memset(r->base, 0, (size_t)1 << (r->order + r->shift));

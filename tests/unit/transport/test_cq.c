@@ -11,7 +11,7 @@ static const struct end_opts with_channel = { .channel = true };
 static struct ring
 ring_of(uint32_t order, uint64_t **stamps)
 {
-	struct ring r = { .order = order, .shift = 5 };
+	struct ring r = { RING_SIZE(order, 5) };
 
 	r.base = calloc(1, sizeof(struct ring_cqe) << order);
 	*stamps = calloc(1u << order, sizeof(uint64_t));

@@ -336,10 +336,10 @@ static void
 settle_up(struct settle_rig *s, struct rig *r)
 {
 	memset(s, 0, sizeof(*s));
-	s->p = (struct cq_params){ .ring = { .base = (uint8_t *)s->slots, .order = CQ_ORDER, .shift = 5 }, .shared = &s->shared, .stamps = s->stamps,
+	s->p = (struct cq_params){ .ring = { .base = (uint8_t *)s->slots, RING_SIZE(CQ_ORDER, 5) }, .shared = &s->shared, .stamps = s->stamps,
 				   .channel = 0, .multi = true, .number = 5 };
 	s->small = s->p;
-	s->small.ring = (struct ring){ .base = (uint8_t *)s->old, .order = CQ_ORDER - 1, .shift = 5 };
+	s->small.ring = (struct ring){ .base = (uint8_t *)s->old, RING_SIZE(CQ_ORDER - 1, 5) };
 	s->small.stamps = s->old_stamps;
 	s->memory = r->p->h[1].journal;
 	s->list = (void *)((uint8_t *)s->memory + journal_layout(&journal_limits).list);

@@ -45,9 +45,9 @@ crowd_up(struct crowd *c, enum tp_cc cc)
 	tc.sh.qps = c->qps = qp_table_create(16384, NULL, 0);
 	c->tp = transport_create(&tc);
 	assert_non_null(c->tp);
-	cp.ring = (struct ring){ .base = c->ring, .order = 1, .shift = 6 };
+	cp.ring = (struct ring){ .base = c->ring, RING_SIZE(1, 6) };
 	assert_int_equal(cq_create(&cp, &c->cq), 0);
-	sp.ring = (struct ring){ .base = c->ring, .order = 1, .shift = 10 };
+	sp.ring = (struct ring){ .base = c->ring, RING_SIZE(1, 10) };
 	assert_int_equal(srq_create(c->tp, &sp, &c->srq), 0);
 }
 
@@ -72,8 +72,8 @@ crowd_add(struct crowd *c, enum uroce_qp_type type, bool srq)
 		.type = type, .pd = PAIR_PD, .send_cq = c->cq, .recv_cq = c->cq, .shared = &c->shared,
 		.cap = { .max_send_wr = 2, .max_recv_wr = 2, .max_send_sge = UROCE_MAX_SGE,
 			 .max_recv_sge = UROCE_MAX_SGE, .max_inline_data = UROCE_MAX_INLINE },
-		.sq = { .base = c->ring, .order = 1, .shift = 11 },
-		.rq = { .base = c->ring, .order = 1, .shift = 10 },
+		.sq = { .base = c->ring, RING_SIZE(1, 11) },
+		.rq = { .base = c->ring, RING_SIZE(1, 10) },
 	};
 	struct tp_path path = { .addr = { .ip_version = 4, .dip = { 198, 18, 0, 2 } }, .pkey = WIRE_PKEY_DEFAULT };
 	struct uroce_qp_attr a = {

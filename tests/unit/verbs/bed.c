@@ -25,8 +25,7 @@ make_ring(struct ring *client, struct ring *engine, uint32_t order, uint32_t str
 	size_t bytes = (size_t)stride << order;
 
 	*client = (struct ring){ .base = aligned_alloc(64, (bytes + 63) & ~(size_t)63),
-				 .order = order,
-				 .shift = log2_of(stride) };
+				 RING_SIZE(order, log2_of(stride)) };
 	assert_non_null(client->base);
 	memset(client->base, 0, bytes);
 	*engine = *client;
