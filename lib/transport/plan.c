@@ -13,6 +13,7 @@
 #include "transport/req/sge_priv.h"
 #include "transport/resp/recv_priv.h"
 #include "transport/resp/resp_priv.h"
+#include "transport/svc/svc_priv.h"
 
 /* Where the requester would be. */
 struct requests {
@@ -22,13 +23,13 @@ struct requests {
 
 /* @return whether a packet held will pass the checks of transport.c, made again when it is executed, without any other effect. */
 static bool
-admissible(struct qp *qp, const struct tp_copy_pkt *k)
+admissible(const struct transport *tp, const struct qp *qp, const struct tp_copy_pkt *k)
 {
 	bool response = (k->p.op->flags & WIRE_F_RESPONSE) != 0;
 
 	return WIRE_OPCODE_SERVICE(k->p.bth.opcode) == qp->prefix && (response ? qp_sends(qp) : qp_receives(qp)) &&
 	       qp->path.mig == TP_MIG_MIGRATED && k->port == qp->path.port && pkey_match(k->p.bth.pkey, qp->path.pkey) &&
-	       qp_address_match(qp, &k->p);
+	       (qp->service == WIRE_UD ? vlan_match(tp, k->port, &k->p) : qp_path_match(tp, qp, &k->p));
 }
 
 /* @return false: planning ends before this packet. */
@@ -50,6 +51,19 @@ plan_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	qp->rcv.msg = f & WIRE_F_END ? TP_RMSG_NONE : f & WIRE_F_SEND ? TP_RMSG_SEND : TP_RMSG_WRITE;
 	if ((f & WIRE_F_END) && (f & (WIRE_F_SEND | WIRE_F_IMM)))
 		qp->rcv.rwqe.valid = false;
+	return true;
+}
+
+/* The same for a datagram. One that will be dropped ends planning, too. */
+static bool
+plan_datagram(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	uint8_t verr;
+
+	if (!ud_wanted(qp, p) || (qp->rcv.srq != NULL && !qp->rcv.rwqe.valid) || !recv_take(tp, qp) ||
+	    WIRE_GRH_BYTES + p->payload_bytes > qp->rcv.rwqe.room || ud_place(tp, qp, p, &verr) != 0)
+		return false;
+	qp->rcv.rwqe.valid = false;
 	return true;
 }
 
@@ -108,7 +122,8 @@ plan_packet(struct transport *tp, struct qp *qp, const struct tp_copy_pkt *k, st
 	struct mark before = mark(job);
 
 	qp->copy->now = p;
-	if (!(p->op->flags & WIRE_F_RESPONSE ? plan_response(tp, qp, p, r) : plan_request(tp, qp, p))) {
+	if (!(qp->service == WIRE_UD ? plan_datagram(tp, qp, p) : p->op->flags & WIRE_F_RESPONSE ? plan_response(tp, qp, p, r) : plan_request(tp, qp, p)) ||
+	    qp->copy->skip != 0) {
 		take_back(job, &before);
 		return false;
 	}
@@ -130,14 +145,17 @@ plan(struct transport *tp, struct qp *qp)
 	/* The SRQ of an XRC packet is looked up when it is executed, and the packet refused if there is none. */
 	if (qp->prefix == WIRE_XRC)
 		return;
-	/* The first packet's copy must be all that is missing for it. */
-	if (job->m.op != MEM_JOB_WRITE || c->in_reorder || k == NULL || c->done != 0 || job->m.length != k->p.payload_bytes ||
-	    qp->service == WIRE_UD)
+	if (job->m.op != MEM_JOB_WRITE || c->in_reorder || k == NULL)
 		return;
-	c->mode = COPY_SKIP;
-	while (plan_packet(tp, qp, k, &r) && (k = STAILQ_NEXT(k, link)) != NULL && admissible(qp, k))
-		c->mode = COPY_PLAN;
+	/* The first packet's copy must be all that is missing for it; but of a datagram the L3 header is one access, and the payload another. */
+	if ((c->done != 0 || job->m.length != k->p.payload_bytes) && qp->service != WIRE_UD)
+		return;
+	c->mode = COPY_PLAN;
+	c->skip = c->done + 1;
+	while (plan_packet(tp, qp, k, &r) && (k = STAILQ_NEXT(k, link)) != NULL && admissible(tp, qp, k))
+		;
 	c->mode = COPY_EXECUTE;
+	c->skip = 0;
 	c->now = NULL;
 	qp->rcv = rcv;
 	tp->counters.rx_write_requests = writes;

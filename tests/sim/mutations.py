@@ -248,7 +248,7 @@ MUTATIONS = [Mutation(*m) for m in (
     ('uc-no-resync', 'transport/svc/uc.c', 'UC: what follows a lost packet is out of step',
      '\tqp->rcv.epsn = wire_psn_add(p->bth.psn, 1);\n', '\tqp->rcv.epsn = wire_psn_add(qp->rcv.epsn, 1);\n'),
     ('qkey', 'transport/svc/ud.c', 'a datagram with another Q_Key arrives',
-     'off_deth) != qp->rcv.qkey) {', 'off_deth) == ~qp->rcv.qkey) {'),
+     'off_deth) == qp->rcv.qkey;', 'off_deth) != ~qp->rcv.qkey;'),
     ('grh-not-counted', 'transport/svc/ud.c', 'byte_len without the 40 bytes in front',
      'qp->rcv.length = WIRE_GRH_BYTES + p->payload_bytes;', 'qp->rcv.length = p->payload_bytes;'),
     ('grh-place', 'transport/svc/ud.c', 'the IPv4 header lies at offset 0',

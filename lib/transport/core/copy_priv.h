@@ -76,8 +76,7 @@ struct tp_copy_slot {
 /** How copy_write() sees the packet that is being executed. */
 enum copy_mode {
 	COPY_EXECUTE = 0,
-	COPY_SKIP, /**< it is planned already, and only to be passed over */
-	COPY_PLAN, /**< add what it writes to the job */
+	COPY_PLAN, /**< add what it writes to the job, but for the first `skip` accesses */
 };
 
 struct tp_copy {
@@ -88,6 +87,7 @@ struct tp_copy {
 	uint8_t mode;            /**< enum copy_mode */
 	TAILQ_ENTRY(tp_copy) link; /**< fresh or blocked */
 	uint32_t done, at;       /**< of the packet being executed: accesses done by earlier jobs, and that it has come to this time */
+	uint32_t skip;           /**< of the first packet that is planned: accesses that earlier jobs have done, or that are in the job */
 	uint32_t first;          /**< of the job's parts, the first of this packet */
 	const struct wire_pkt *now; /**< the packet being executed, if it was held */
 	bool in_reorder;         /**< the packet that waits is in the reorder buffer, not the first of held */

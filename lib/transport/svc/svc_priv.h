@@ -14,6 +14,10 @@
 /** Handle a packet for a UC or UD QP that has passed the checks. */
 void uc_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 void ud_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
+/** @return whether a datagram has the Q_Key and the length that @p qp takes. */
+bool ud_wanted(const struct qp *qp, const struct wire_pkt *p);
+/** Put a datagram, with its L3 header in front, where the receive that was taken for it says. @return as recv_place(). */
+uint8_t ud_place(struct transport *tp, struct qp *qp, const struct wire_pkt *p, uint8_t *verr);
 
 /* ---- gsi.c ---- */
 /** Handle a packet for QP 1 with a good ICRC. */

@@ -20,16 +20,44 @@ make_grh(const struct wire_pkt *p, uint8_t grh[WIRE_GRH_BYTES])
 	}
 }
 
+static bool
+qkey_match(const struct qp *qp, const struct wire_pkt *p)
+{
+	return wire_get32(p->bthp + p->op->off_deth) == qp->rcv.qkey;
+}
+
+static bool
+length_fits(const struct qp *qp, const struct wire_pkt *p)
+{
+	return p->payload_bytes <= UINT32_C(1) << qp->path.mtu_shift;
+}
+
+bool
+ud_wanted(const struct qp *qp, const struct wire_pkt *p)
+{
+	return qkey_match(qp, p) && length_fits(qp, p);
+}
+
+uint8_t
+ud_place(struct transport *tp, struct qp *qp, const struct wire_pkt *p, uint8_t *verr)
+{
+	uint8_t grh[WIRE_GRH_BYTES], status;
+
+	make_grh(p, grh);
+	status = recv_place(tp, qp, grh, sizeof(grh), verr);
+	return status != 0 ? status : recv_place(tp, qp, p->payload, p->payload_bytes, verr);
+}
+
 void
 ud_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
-	uint8_t grh[WIRE_GRH_BYTES], status, verr = TP_VERR_NONE;
+	uint8_t status, verr = TP_VERR_NONE;
 
-	if (wire_get32(p->bthp + p->op->off_deth) != qp->rcv.qkey) {
+	if (!qkey_match(qp, p)) {
 		count_bad_qkey(tp, qp->path.port);
 		return;
 	}
-	if (p->payload_bytes > UINT32_C(1) << qp->path.mtu_shift) {
+	if (!length_fits(qp, p)) {
 		tp->counters.rx_ud_length++;
 		return;
 	}
@@ -42,10 +70,7 @@ ud_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		tp->counters.resp_local_length_error++;
 		return;
 	}
-	make_grh(p, grh);
-	status = recv_place(tp, qp, grh, sizeof(grh), &verr);
-	if (status == 0)
-		status = recv_place(tp, qp, p->payload, p->payload_bytes, &verr);
+	status = ud_place(tp, qp, p, &verr);
 	if (unlikely(status == COPY_LATER))
 		return;
 	tp->counters.rx_send_requests++;
