@@ -311,8 +311,8 @@ access_done(struct transport *tp, struct qp *qp, const struct mr *mr, uint64_t v
 }
 
 /*
- * What a packet that isn't executed yet will write. Mapped memory is written when it is executed, so not in order with what is in the job: programs see
- * that by a WRITE, but not in a datagram before its completion. @return 0; EFAULT: it can't be planned.
+ * What a packet that isn't executed yet will write. Mapped memory is written when it is executed, so not in order with what is in the job. Programs may
+ * notice that of a WRITE, but not of a datagram, at which they look when it is complete. @return 0; EFAULT: it can't be planned.
  */
 static int
 plan_write(struct qp *qp, struct mr *mr, uint64_t va, const uint8_t *data, uint32_t len)
