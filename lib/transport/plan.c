@@ -4,6 +4,9 @@
  * is put back in the end, and what would be written is added to the job. It ends at the first packet that does anything else, or that may be refused.
  * So what is written early is what these packets are permitted to write, and is where it belongs if they are executed. If one isn't, because
  * the QP has gone to ERR or a key has gone, its bytes are in memory like those of the beginning of any message that fails.
+ *
+ * Mapped memory is written when a packet is executed, so not in order with what is in the job. Programs may notice that of a WRITE, so planning ends there; but not of
+ * a datagram, which they look at when it is complete.
  */
 #include "transport/plan_priv.h"
 #include "transport/core/checks_priv.h"

@@ -272,10 +272,7 @@ rx_part(struct tp_copy_job *job, const struct wire_pkt *pkt, const struct mr *mr
 	return true;
 }
 
-/*
- * The next access of the packet being executed.
- * @return 0: it is done; EFAULT, ETIMEDOUT: it has failed; ENOENT: it has to be done.
- */
+/* The next access of the packet being executed. @return 0: it is done; EFAULT, ETIMEDOUT: it has failed; ENOENT: it has to be done. */
 static int
 access_done(struct transport *tp, struct qp *qp, const struct mr *mr, uint64_t va, uint32_t len)
 {
@@ -310,16 +307,12 @@ access_done(struct transport *tp, struct qp *qp, const struct mr *mr, uint64_t v
 	return ENOENT;
 }
 
-/*
- * What a packet that isn't executed yet will write. Mapped memory is written when it is executed, so not in order with what is in the job. Programs may
- * notice that of a WRITE, but not of a datagram, at which they look when it is complete. @return 0; EFAULT: it can't be planned.
- */
+/* What a packet that isn't executed yet will write (transport/plan.c). @return 0; EFAULT: it can't be planned. */
 static int
 plan_write(struct qp *qp, struct mr *mr, uint64_t va, const uint8_t *data, uint32_t len)
 {
 	struct tp_copy *c = qp->copy;
 	struct tp_copy_job *job = c->slots[COPY_RX].job;
-	uint32_t at = job->m.length;
 
 	if (mr->host != NULL || !mr_is_remote(mr, va, len))
 		return qp->service == WIRE_UD ? 0 : EFAULT;
@@ -329,7 +322,7 @@ plan_write(struct qp *qp, struct mr *mr, uint64_t va, const uint8_t *data, uint3
 	}
 	if (!rx_part(job, c->now, mr, va, len))
 		return EFAULT;
-	memcpy(job->data + at, data, len);
+	memcpy(job->data + job->m.length - len, data, len);
 	return 0;
 }
 
