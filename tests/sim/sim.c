@@ -128,26 +128,37 @@ setup(void)
 
 static struct sim_world world;
 
+/* @param left  Gets the number of blocks of memory that are left. */
 static bool
-run(uint64_t seed, const struct sim_override *o, bool verbose)
+run_once(uint64_t seed, const struct sim_override *o, bool verbose, int64_t *left)
 {
 	const struct itimerval cpu = { .it_value.tv_sec = SEED_CPU_S };
-	int64_t before = leaks_in_use(), left;
-	static bool not_first;
+	int64_t before = leaks_in_use();
 	struct sim_config c;
 	bool good;
 
-	current_seed = seed;
 	setitimer(ITIMER_VIRTUAL, &cpu, NULL);
 	config_from_seed(&c, seed, o);
 	good = world_run(&world, &c, verbose);
-	/* The first one may make what lasts. What fails may leave anything behind. */
-	left = leaks_in_use() - before;
-	if (good && not_first && left != 0) {
+	*left = leaks_in_use() - before;
+	return good;
+}
+
+static bool
+run(uint64_t seed, const struct sim_override *o, bool verbose)
+{
+	int64_t left;
+	bool good;
+
+	current_seed = seed;
+	good = run_once(seed, o, verbose, &left);
+	/* What lasts is made by the first seed that needs it; a leak comes again. What fails may leave anything behind. */
+	if (good && left != 0)
+		good = run_once(seed, o, verbose, &left);
+	if (good && left != 0) {
 		snprintf(world.why, sizeof(world.why), "%" PRId64 " blocks of memory are left", left);
 		good = false;
 	}
-	not_first = true;
 	return good;
 }
 
