@@ -123,10 +123,15 @@ plan_packet(struct transport *tp, struct qp *qp, const struct tp_copy_pkt *k, st
 	struct tp_copy_job *job = qp->copy->slots[COPY_RX].job;
 	const struct wire_pkt *p = &k->p;
 	struct mark before = mark(job);
+	bool planned;
 
 	qp->copy->now = p;
-	if (!(qp->service == WIRE_UD ? plan_datagram(tp, qp, p) : p->op->flags & WIRE_F_RESPONSE ? plan_response(tp, qp, p, r) : plan_request(tp, qp, p)) ||
-	    qp->copy->skip != 0) {
+	if (qp->service == WIRE_UD)
+		planned = plan_datagram(tp, qp, p);
+	else
+		planned = p->op->flags & WIRE_F_RESPONSE ? plan_response(tp, qp, p, r) : plan_request(tp, qp, p);
+	/* If something is left to skip, the program has changed where it wants to have the first packet, and the job is not for that any more. */
+	if (!planned || qp->copy->skip != 0) {
 		take_back(job, &before);
 		return false;
 	}

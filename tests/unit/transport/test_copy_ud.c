@@ -1,87 +1,66 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Datagrams for memory that isn't mapped, or not all of it. */
 #include "copy_rig.h"
+#include "ud_rig.h"
 
-enum { QKEY = 0x11111111, PAGE = 4096, ALL = 8192, SLOT = 500, LENGTH = 300 };
-
-struct ud {
-	struct pair *p;
-	struct end *a, *b;
-	uint8_t *from, *to;
-	struct mr *amr, *bmr;
-	uint32_t ah;
-};
+enum { PAGE = 4096, SLOT = 500, LENGTH = 300 };
 
 /* @param mapped  Bytes at the beginning of the receiver's region that are mapped. */
 static void
-up(struct ud *u, uint32_t mapped)
+up(struct ud_rig *u, uint32_t mapped)
 {
 	struct mem_seg segs[2];
-	struct mr_params p = { .pd = PAIR_PD, .access = ACCESS_ALL, .length = ALL, .segs = segs, .owner = &self };
+	struct mr_params p = { .pd = PAIR_PD, .access = ACCESS_ALL, .length = UD_HALF, .segs = segs, .owner = &self };
 
-	u->p = pair_new();
-	u->a = end_new(&u->p->h[0], &(struct end_opts){ .type = UROCE_QPT_UD });
-	u->b = end_new(&u->p->h[1], &(struct end_opts){ .type = UROCE_QPT_UD });
-	u->from = calloc(1, ALL);
-	u->to = calloc(1, ALL);
-	fill(u->from, ALL, 3);
-	u->amr = host_mr(&u->p->h[0], u->from, ALL, ACCESS_ALL);
-	p.addr = p.iova = ADDR(u->to);
-	if (mapped != 0)
-		segs[p.nb_segs++] = (struct mem_seg){ .va = p.addr, .length = mapped, .host = u->to };
-	segs[p.nb_segs++] = (struct mem_seg){ .va = p.addr + mapped, .length = ALL - mapped };
-	assert_int_equal(mr_create(u->p->h[1].sh.mrs, &p, &u->bmr), 0);
-	u->ah = host_ah(&u->p->h[0], PAIR_PD, false, false);
-	ud_to_rts(u->a, QKEY);
-	ud_to_rts(u->b, QKEY);
-}
-
-static void
-down(struct ud *u)
-{
-	assert_int_equal(ah_destroy(u->p->h[0].sh.ahs, u->ah), 0);
-	end_free(u->a);
-	end_free(u->b);
-	mr_destroy(u->p->h[0].sh.mrs, u->amr);
+	ud_up(u, false, 0);
 	mr_destroy(u->p->h[1].sh.mrs, u->bmr);
-	free(u->from);
-	free(u->to);
-	pair_free(u->p);
+	p.addr = p.iova = ADDR(u->buf + UD_HALF);
+	if (mapped != 0)
+		segs[p.nb_segs++] = (struct mem_seg){ .va = p.addr, .length = mapped, .host = u->buf + UD_HALF };
+	segs[p.nb_segs++] = (struct mem_seg){ .va = p.addr + mapped, .length = UD_HALF - mapped };
+	assert_int_equal(mr_create(u->p->h[1].sh.mrs, &p, &u->bmr), 0);
+}
+
+/* @return where receive @p slot has its bytes. */
+static uint8_t *
+receives_at(const struct ud_rig *u, uint32_t slot)
+{
+	return u->buf + UD_HALF + slot * SLOT;
 }
 
 static void
-post(struct ud *u, uint32_t i, uint32_t qkey)
+post(struct ud_rig *u, uint32_t i, uint32_t qkey)
 {
-	end_send(u->a, &(struct wr){ .id = i, .op = UROCE_WR_SEND, .sge = SGE(u->from + i * SLOT, LENGTH, u->amr), .nb_sge = 1, .rkey = qkey,
+	end_send(u->a, &(struct wr){ .id = i, .op = UROCE_WR_SEND, .sge = SGE(u->buf + i * SLOT, LENGTH, u->amr), .nb_sge = 1, .rkey = qkey,
 				     .remote_addr = (uint64_t)qp_num(u->b->qp) << 32 | u->ah });
 }
 
 static void
-receive(struct ud *u, uint32_t n)
+receive(struct ud_rig *u, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
-		end_recv(u->b, i, SGE(u->to + i * SLOT, WIRE_GRH_BYTES + LENGTH, u->bmr), 1);
+		end_recv(u->b, i, SGE(receives_at(u, i), WIRE_GRH_BYTES + LENGTH, u->bmr), 1);
 }
 
 /* Datagram @p i is in receive @p slot. */
 static void
-expect(struct ud *u, uint32_t slot, uint32_t i)
+expect(struct ud_rig *u, uint32_t slot, uint32_t i)
 {
-	const uint8_t *at = u->to + slot * SLOT;
+	const uint8_t *at = receives_at(u, slot);
 
 	assert_int_equal(expect_cqe(&u->b->rcq, slot, UROCE_WC_SUCCESS).byte_len, WIRE_GRH_BYTES + LENGTH);
 	assert_int_equal(at[20], 0x45);
-	assert_memory_equal(at + WIRE_GRH_BYTES, u->from + i * SLOT, LENGTH);
+	assert_memory_equal(at + WIRE_GRH_BYTES, u->buf + i * SLOT, LENGTH);
 }
 
 static uint64_t
-copies(const struct ud *u)
+copies(const struct ud_rig *u)
 {
 	return transport_counters(u->p->h[1].tp)->copies;
 }
 
 static void
-copy_all(struct ud *u)
+copy_all(struct ud_rig *u)
 {
 	while (host_copy(&u->p->h[1], 1) != 0)
 		;
@@ -92,7 +71,7 @@ static void
 datagrams_share_copies(void **state)
 {
 	enum { N = 12 };
-	struct ud u;
+	struct ud_rig u;
 
 	up(&u, 0);
 	receive(&u, N);
@@ -105,7 +84,7 @@ datagrams_share_copies(void **state)
 		expect(&u, i, i);
 	assert_in_range(copies(&u), 1, 2);
 	assert_int_equal(transport_counters(u.p->h[1].tp)->rx_send_requests, N);
-	down(&u);
+	ud_down(&u);
 }
 
 /* Those that need no copy wait for one in front of them, and take no part in the next one. */
@@ -113,14 +92,14 @@ static void
 datagrams_for_mapped_memory_are_among_others(void **state)
 {
 	enum { N = 12, ROUNDS = 3 };
-	struct ud u;
+	struct ud_rig u;
 
 	up(&u, PAGE);
 	for (uint32_t round = 0; round < ROUNDS; round++) {
-		memset(u.to, 0, ALL);
+		memset(u.buf + UD_HALF, 0, UD_HALF);
 		/* From the end to the beginning: the first ones need a copy. */
 		for (uint32_t i = N; i-- > 0;)
-			end_recv(u.b, i, SGE(u.to + i * SLOT, WIRE_GRH_BYTES + LENGTH, u.bmr), 1);
+			end_recv(u.b, i, SGE(receives_at(&u, i), WIRE_GRH_BYTES + LENGTH, u.bmr), 1);
 		for (uint32_t i = 0; i < N; i++)
 			post(&u, i, QKEY);
 		pair_settle(u.p);
@@ -129,13 +108,13 @@ datagrams_for_mapped_memory_are_among_others(void **state)
 			expect(&u, N - 1 - i, i);
 		assert_in_range(copies(&u), 1, 2 * (round + 1));
 	}
-	down(&u);
+	ud_down(&u);
 }
 
 static void
 a_datagram_that_is_dropped_is_in_no_copy(void **state)
 {
-	struct ud u;
+	struct ud_rig u;
 
 	up(&u, 0);
 	receive(&u, 4);
@@ -146,13 +125,13 @@ a_datagram_that_is_dropped_is_in_no_copy(void **state)
 	for (uint32_t i = 0; i < 4; i++)
 		expect(&u, i, i < 2 ? i : i + 1);
 	assert_int_equal(transport_counters(u.p->h[1].tp)->rx_bad_qkey, 1);
-	down(&u);
+	ud_down(&u);
 }
 
 static void
 a_datagram_without_a_receive_is_dropped_when_its_turn_comes(void **state)
 {
-	struct ud u;
+	struct ud_rig u;
 
 	up(&u, 0);
 	receive(&u, 2);
@@ -160,12 +139,12 @@ a_datagram_without_a_receive_is_dropped_when_its_turn_comes(void **state)
 		post(&u, i, QKEY);
 	pair_settle(u.p);
 	/* One more is posted while the copy is made. */
-	end_recv(u.b, 2, SGE(u.to + 2 * SLOT, WIRE_GRH_BYTES + LENGTH, u.bmr), 1);
+	end_recv(u.b, 2, SGE(receives_at(&u, 2), WIRE_GRH_BYTES + LENGTH, u.bmr), 1);
 	copy_all(&u);
 	for (uint32_t i = 0; i < 3; i++)
 		expect(&u, i, i);
 	assert_int_equal(transport_counters(u.p->h[1].tp)->rx_ud_no_wqe, 1);
-	down(&u);
+	ud_down(&u);
 }
 
 int

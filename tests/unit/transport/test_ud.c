@@ -6,44 +6,7 @@
 
 #include "transport/core/types_priv.h"
 #include "transport/diag/diag.h"
-#include "rig.h"
-
-enum { QKEY = 0x11111111 };
-
-struct ud_rig {
-	struct pair *p;
-	struct end *a, *b;
-	uint8_t *buf;
-	struct mr *amr, *bmr;
-	uint32_t ah;
-};
-
-static void
-ud_up(struct ud_rig *r, bool v6, uint32_t max_mtu)
-{
-	r->p = pair_new();
-	r->a = end_new(&r->p->h[0], &(struct end_opts){ .type = UROCE_QPT_UD, .max_mtu = max_mtu });
-	r->b = end_new(&r->p->h[1], &(struct end_opts){ .type = UROCE_QPT_UD, .max_mtu = max_mtu });
-	r->buf = calloc(1, 65536);
-	r->amr = host_mr(&r->p->h[0], r->buf, 32768, ACCESS_ALL);
-	r->bmr = host_mr(&r->p->h[1], r->buf + 32768, 32768, ACCESS_ALL);
-	fill(r->buf, 32768, 6);
-	r->ah = host_ah(&r->p->h[0], PAIR_PD, v6, false);
-	ud_to_rts(r->a, QKEY);
-	ud_to_rts(r->b, QKEY);
-}
-
-static void
-ud_down(struct ud_rig *r)
-{
-	assert_int_equal(ah_destroy(r->p->h[0].sh.ahs, r->ah), 0);
-	end_free(r->a);
-	end_free(r->b);
-	mr_destroy(r->p->h[0].sh.mrs, r->amr);
-	mr_destroy(r->p->h[1].sh.mrs, r->bmr);
-	free(r->buf);
-	pair_free(r->p);
-}
+#include "ud_rig.h"
 
 static void
 ud_post(struct ud_rig *r, uint64_t id, uint32_t len, uint32_t qkey)
