@@ -43,7 +43,7 @@ wire_create(const struct perf_opts *o)
 
 		port_name(name, sizeof(name), i);
 		snprintf(args, sizeof(args),
-			 "role=%s,id=0,bsize=4352,rsize=10,socket=uroce-perf-%d,socket-abstract=yes",
+			 "role=%s,id=0,bsize=4352,rsize=7,socket=uroce-perf-%d,socket-abstract=yes",
 			 i == 0 ? "server" : "client", (int)getpid());
 		if (rte_eal_hotplug_add("vdev", name, args) != 0) {
 			fprintf(stderr, "uroce-perf: no memif port; is DPDK's memif driver installed?\n");

@@ -45,7 +45,7 @@ add_end(unsigned int wire, bool server)
 	char args[200], *name = ports[nb_ports];
 
 	snprintf(name, sizeof(ports[0]), "net_memif%u", nb_ports);
-	snprintf(args, sizeof(args), "role=%s,id=%u,bsize=4352,rsize=10,socket=uroce-test-%d-%u,socket-abstract=yes,"
+	snprintf(args, sizeof(args), "role=%s,id=%u,bsize=4352,rsize=7,socket=uroce-test-%d-%u,socket-abstract=yes,"
 		 "mac=02:00:00:00:%02x:%02x", server ? "server" : "client", wire, (int)getpid(), wire, nb_ports >= nb_hosts,
 		 nb_ports % nb_hosts + 1);
 	if (rte_eal_hotplug_add("vdev", name, args) != 0) {

@@ -22,6 +22,7 @@ from .state import held_locks
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ETHER_OVERHEAD = 18         # Ethernet header and one VLAN tag
 MEMIF_ALIGN = 128
+MEMIF_RING = 7              # 2^7 descriptors: their buffers stay in the second-level cache. The 2^10 of the PMD take 4 MB in each direction
 PACKET_OVERHEAD = 66        # struct tpacket2_hdr and struct sockaddr_ll before the frame, aligned
 PACKET_ALIGN = 256
 PACKET_FRAMES = 2048        # per ring, for bursts of a sender while the receiver waits for the CPU
@@ -138,7 +139,7 @@ def memif(lab, host):
     role = 'server' if host['index'] == 1 else 'client'
     # Ports of one process need names of their own.
     number = host['index'] - 1 if lab['one_process'] else 0
-    return f'net_memif{number},role={role},id=0,socket-abstract=no,socket={lab["dir"]}/memif.sock,' \
+    return f'net_memif{number},role={role},id=0,socket-abstract=no,socket={lab["dir"]}/memif.sock,rsize={MEMIF_RING},' \
            f'bsize={align(lab["mtu"] + ETHER_OVERHEAD, MEMIF_ALIGN)},mac=02:18:00:00:00:{host["index"]:02x}'
 
 
