@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <limits.h>
 
-#include <isa-l/crc.h>
-
+#include "base/crc32c.h"
 #include "base/record.h"
 
 static uint32_t
@@ -12,9 +11,8 @@ record_crc(const void *r, uint32_t size)
 	uint32_t crc;
 
 	h.crc = 0;
-	/* iSCSI's CRC is CRC-32C. */
-	crc = crc32_iscsi((unsigned char *)&h, sizeof(h), UINT32_MAX);
-	return ~crc32_iscsi((unsigned char *)(uintptr_t)r + sizeof(h), (int)(size - sizeof(h)), crc);
+	crc = crc32c(UINT32_MAX, &h, sizeof(h));
+	return ~crc32c(crc, (const uint8_t *)r + sizeof(h), size - sizeof(h));
 }
 
 void

@@ -8,6 +8,7 @@
  */
 #include <isa-l/crc.h>
 
+#include "base/isal.h"
 #include "wire/wire.h"
 
 #if defined(__x86_64__)
@@ -16,8 +17,6 @@
 
 /** BTH byte 4 holds FECN, BECN and reserved bits. */
 #define BTH_OFF_VARIANT 4
-/** From this many bytes on ISA-L 2.30 computes with 512-bit registers. */
-#define ISAL_WIDE_BYTES 256
 /** Stretches behind the headers that are worth a call of ISA-L. */
 #define ISAL_WORTH_BYTES 128
 #define BLOCK_BYTES 16
@@ -41,27 +40,12 @@ static const uint8_t mask_v6[V6_HDRS + BLOCK_BYTES] = {
 };
 static const uint8_t mask_bth[WIRE_BTH_BYTES + BLOCK_BYTES] = { [BTH_OFF_VARIANT] = 0xff };
 
-#if defined(__x86_64__)
-__attribute__((target("avx"))) static void
-clear_upper_halves(void)
-{
-	_mm256_zeroupper();
-}
-#endif
-
 uint32_t
 wire_crc(uint32_t state, const void *data, size_t len)
 {
 	/* ISA-L complements the register before and after, as gzip does. */
 	state = ~crc32_gzip_refl(~state, data, len);
-#if defined(__x86_64__)
-	/*
-	 * ISA-L 2.30 leaves the upper halves of the vector registers in use, and SSE code after it then runs some
-	 * 140 ns slower (Sapphire Rapids) until somebody clears them.
-	 */
-	if (len >= ISAL_WIDE_BYTES && __builtin_cpu_supports("avx"))
-		clear_upper_halves();
-#endif
+	isal_crc_done(len);
 	return state;
 }
 

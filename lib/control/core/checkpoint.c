@@ -10,11 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <isa-l/crc.h>
-
 #include <rte_common.h>
 
 #include "base/assert.h"
+#include "base/crc32c.h"
 #include "control/core/checkpoint_priv.h"
 
 enum { LEAST_SHIFT = 8, MOST_SHIFT = 29, CLASSES = MOST_SHIFT + 1 };
@@ -50,19 +49,13 @@ struct checkpoint {
 };
 
 uint32_t
-checkpoint_crc(const void *p, size_t bytes, uint32_t before)
-{
-	return crc32_iscsi((unsigned char *)(uintptr_t)p, (int)bytes, before);
-}
-
-uint32_t
 checkpoint_head_crc(const struct checkpoint_slot *s)
 {
 	struct checkpoint_slot h = *s;
 
 	h.ended = 0;
 	h.magic = h.head_crc = 0;
-	return checkpoint_crc(&h, sizeof(h), UINT32_MAX);
+	return crc32c(UINT32_MAX, &h, sizeof(h));
 }
 
 static bool
@@ -317,7 +310,7 @@ checkpoint_write(struct checkpoint *c, struct checkpoint_entry *e, const struct 
 		.session = key->session,
 		.order = key->order,
 		.bytes = o->n,
-		.crc = checkpoint_crc(o->bytes, o->n, UINT32_MAX),
+		.crc = crc32c(UINT32_MAX, o->bytes, o->n),
 	};
 	s->head_crc = checkpoint_head_crc(s);
 	atomic_signal_fence(memory_order_seq_cst);

@@ -37,7 +37,6 @@ struct checkpoint_slot {
 };
 static_assert(sizeof(struct checkpoint_slot) == 64, "format");
 
-uint32_t checkpoint_crc(const void *p, size_t bytes, uint32_t before);
 uint32_t checkpoint_head_crc(const struct checkpoint_slot *s);
 
 #endif /* UROCE_CONTROL_CHECKPOINT_PRIV_H */

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/crc32c.h"
 #include "control/core/checkpoint.h"
 #include "control/core/checkpoint_priv.h"
 
@@ -75,7 +76,7 @@ look(struct reading *r, struct checkpoint_slot *s, uint64_t room)
 	if (s->magic != CHECKPOINT_MAGIC || s->transaction > r->counts || (s->ended != 0 && s->ended <= r->counts))
 		return 0;
 	if (s->head_crc != checkpoint_head_crc(s) || s->bytes == 0 || s->bytes > room - sizeof(*s) || s->bytes % 8 != 0 ||
-	    s->crc != checkpoint_crc(s + 1, s->bytes, UINT32_MAX))
+	    s->crc != crc32c(UINT32_MAX, s + 1, s->bytes))
 		return lose(r, s->session);
 	if (r->nb_slots == r->room_slots) {
 		uint32_t n = r->room_slots == 0 ? 256 : r->room_slots * 2;

@@ -12,10 +12,9 @@
 
 #ifdef __SSE4_2__
 #include <nmmintrin.h>
-#else
-#include <isa-l/crc.h>
 #endif
 
+#include "base/crc32c.h"
 #include "transport/core/journal_format_priv.h"
 #include "transport/core/limits_priv.h"
 #include "transport/journal/image_priv.h"
@@ -103,34 +102,25 @@ journal_results_bytes(uint32_t nb)
 	return (nb * (uint32_t)sizeof(struct tp_res) + 7) & ~7u;
 }
 
-/* As 64 bits, of which the upper half is 0, it need not be extended between two words. */
-static inline uint64_t
-journal_crc_word(uint64_t crc, uint64_t word)
-{
-#ifdef __SSE4_2__
-	return _mm_crc32_u64(crc, word);
-#else
-	return crc32_iscsi((unsigned char *)&word, sizeof(word), (uint32_t)crc);
-#endif
-}
-
+enum { JOURNAL_CRC_LONG = 256 };
 /** @return the CRC-32C of @p bytes, a multiple of 8, at @p at, which is aligned to 8. */
 static inline uint32_t
 journal_crc(uint32_t crc, const void *at, size_t bytes)
 {
 #ifdef __SSE4_2__
-	const uint8_t *p = at;
-	uint64_t c = crc, w;
+	/* One word after the other takes three cycles for each. That is fast enough for few of them. */
+	if (bytes < JOURNAL_CRC_LONG) {
+		const uint8_t *p = at;
+		uint64_t c = crc, w;
 
-#pragma GCC unroll 8
-	for (size_t i = 0; i < bytes / sizeof(w); i++) {
-		memcpy(&w, p + i * sizeof(w), sizeof(w));
-		c = journal_crc_word(c, w);
+		for (size_t i = 0; i < bytes / sizeof(w); i++) {
+			memcpy(&w, p + i * sizeof(w), sizeof(w));
+			c = _mm_crc32_u64(c, w);
+		}
+		return (uint32_t)c;
 	}
-	return (uint32_t)c;
-#else
-	return crc32_iscsi((unsigned char *)(uintptr_t)at, (int)bytes, crc);
 #endif
+	return crc32c(crc, at, bytes);
 }
 
 /** @return the CRC of what seldom changes. */
