@@ -16,7 +16,8 @@ store(_Atomic uint64_t *at, uint64_t word)
 void
 journal_dirty(struct tp_journal_qp *q)
 {
-	q->dirty = true;
+	if (q->qp != NULL)
+		q->qp->sched.unnoted = false;
 	q->journal->dirty[q->journal->nb_dirty++] = q;
 }
 

@@ -41,7 +41,6 @@ struct tp_journal_qp {
 	uint8_t state;               /**< enum journal_state */
 	uint8_t copy;                /**< the copy that counts */
 	bool counts;                 /**< one of them does */
-	bool dirty;
 	_Atomic bool moved;          /**< by the engine at which it has arrived */
 	SLIST_ENTRY(tp_journal_qp) leaving_link;
 };
@@ -113,12 +112,13 @@ journal_commit(struct transport *tp)
 		j->commit(tp);
 }
 
+/** What changes of @p q is written down at the end of the turn. Once in a turn. */
 void journal_dirty(struct tp_journal_qp *q);
 /** @p qp changes in this step. */
 static inline void
 journal_touch(struct qp *qp)
 {
-	if (unlikely(qp->journal != NULL) && !qp->journal->dirty)
+	if (unlikely(qp->sched.unnoted))
 		journal_dirty(qp->journal);
 }
 

@@ -229,6 +229,7 @@ struct qp_sched {
 	bool drains : 1;          /**< it is about to move, and sends nothing new: requester_drain() instead of requester_run() */
 	bool asked : 1;           /**< since then it has sent a packet more, which asks for an ACK of all */
 	bool small : 1;           /**< the frames of its last turn were small: less than TP_SMALL_BYTES on average */
+	bool unnoted : 1;         /**< it has a journal, where this turn's changes, if there are any, aren't noted: journal_touch() */
 	uint16_t rx_wait;         /**< the last of the received packets that wait for the QP's turn (core/rx_wait_priv.h): its number plus one; 0: there are none */
 	int32_t deficit;          /**< cost that it may still cause before the other QPs of its share get their turns */
 	TAILQ_ENTRY(qp) active_link, reply_link;

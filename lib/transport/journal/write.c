@@ -259,7 +259,6 @@ show_qp(struct tp_journal *j, struct tp_journal_qp *q)
 	q->copy ^= 1;
 	q->tag = j->tag;
 	q->counts = true;
-	q->dirty = false;
 	if (unlikely(q->qp == NULL)) {
 		show_end(j, q);
 		return;
@@ -271,7 +270,9 @@ show_qp(struct tp_journal *j, struct tp_journal_qp *q)
 	if (unlikely(q->state == JOURNAL_LEAVING)) {
 		q->qp->journal = NULL;
 		q->qp = NULL;
+		return;
 	}
+	q->qp->sched.unnoted = true;
 }
 
 static __rte_noinline void
@@ -416,6 +417,7 @@ journal_leave(struct transport *tp, struct qp *qp)
 	journal_touch(qp);
 	journal_commit(tp);
 	journal_forget_kept(qp, true);
+	qp->sched.unnoted = false;
 	qp->journal = NULL;
 	q->qp = NULL;
 	q->state = JOURNAL_NONE;
