@@ -512,6 +512,8 @@ MUTATIONS = [Mutation(*m) for m in (
     ('journal-srq-head-early', 'transport/core/srq.c', 'a receive is free for the program before it counts as taken',
      '\tif (likely(tp->journal == NULL))\n\t\tatomic_store_explicit(&srq->shared->head, srq->ring.counter, memory_order_release);\n\telse\n',
      '\tatomic_store_explicit(&srq->shared->head, srq->ring.counter, memory_order_release);\n\tif (tp->journal != NULL)\n'),
+    ('journal-noted-once', 'transport/journal/write.c', 'what changes of a QP after its first turn is not written down',
+     '\tq->qp->sched.unnoted = true;\n', ''),
     ('journal-no-go-back', 'transport/journal/read.c', 'what was being repaired is not sent again after a kill',
      '\t\tr->psn_cur = r->psn_una;\n', ''),
     ('journal-wqe-newest', 'transport/journal/write.c', 'of the WQEs in flight the newest is written down, not the oldest',
