@@ -102,13 +102,13 @@ journal_results_bytes(uint32_t nb)
 	return (nb * (uint32_t)sizeof(struct tp_res) + 7) & ~7u;
 }
 
-enum { JOURNAL_CRC_LONG = 256 };
+enum { JOURNAL_CRC_LONG = 256 }; /**< from so many bytes on ISA-L is faster, a call included */
 /** @return the CRC-32C of @p bytes, a multiple of 8, at @p at, which is aligned to 8. */
 static inline uint32_t
 journal_crc(uint32_t crc, const void *at, size_t bytes)
 {
 #ifdef __SSE4_2__
-	/* One word after the other takes three cycles for each. That is fast enough for few of them. */
+	/* Each word waits three cycles for the one before: fast enough for few of them. */
 	if (bytes < JOURNAL_CRC_LONG) {
 		const uint8_t *p = at;
 		uint64_t c = crc, w;
