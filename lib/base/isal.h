@@ -18,7 +18,7 @@
 #define ISAL_WIDE_BYTES 256
 
 #if defined(__x86_64__)
-__attribute__((target("avx"), noinline)) static void
+__attribute__((target("avx"))) static inline void
 isal_clear_upper_halves(void)
 {
 	_mm256_zeroupper();

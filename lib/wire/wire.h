@@ -4,7 +4,7 @@
  * RoCE v2 on the wire: headers, opcodes, PSN arithmetic, ICRC, parsing and building of packets.
  *
  * Owns: no state at all. Called by: lib/transport, lib/net, lib/cm, tests, on any thread.
- * Depends on libc and ISA-L only; the formats are those of the IBTA specification (volume 1, chapter 9, and
+ * Depends on libc, ISA-L and base/isal.h only; the formats are those of the IBTA specification (volume 1, chapter 9, and
  * annex A17 for RoCE v2). Multi-byte fields are read and written bytewise in network order by the inline
  * helpers below; no struct is laid over a packet.
  *
