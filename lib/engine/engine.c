@@ -118,10 +118,12 @@ parts_create(struct engine *e)
 	e->sessions = calloc(UROCE_MAX_SESSIONS, sizeof(*e->sessions));
 	e->kicks = engine_ring("engine_kicks", UROCE_MAX_SESSIONS, c->socket_id, mpsc);
 	e->mailbox = engine_ring("engine_mailbox", ENGINE_MAILBOX, c->socket_id, mpsc);
-	e->send = engine_ring("engine_send", ENGINE_SEND_RING, c->socket_id, mpsc);
 	e->handoff = engine_ring("engine_handoff", ENGINE_HANDOFF, c->socket_id, mpsc);
-	if (e->hot == NULL || e->sessions == NULL || e->kicks == NULL || e->mailbox == NULL || e->send == NULL || e->handoff == NULL)
+	if (e->hot == NULL || e->sessions == NULL || e->kicks == NULL || e->mailbox == NULL || e->handoff == NULL)
 		return ENOMEM;
+	for (uint16_t i = 0; i < c->nb_ports; i++)
+		if ((e->send[i] = engine_ring("engine_send", ENGINE_SEND_RING, c->socket_id, mpsc)) == NULL)
+			return ENOMEM;
 	e->tp = transport_create(&tc);
 	return e->tp != NULL ? 0 : errno;
 }
@@ -178,7 +180,8 @@ engine_destroy(struct engine *e)
 	rte_free(e->kicks);
 	free(e->hot);
 	rte_free(e->mailbox);
-	rte_free(e->send);
+	for (uint16_t i = 0; i < e->c.nb_ports; i++)
+		rte_free(e->send[i]);
 	rte_free(e->handoff);
 	rte_free(e);
 }
@@ -228,7 +231,7 @@ engine_run_turn(struct engine *e)
 	work += io_rx(e, late ? ENGINE_LATE_BURSTS : 1, now_ns);
 	transport_serves_nobody(e->tp);
 	work += copies_run(e, now_ns);
-	work += io_send(e);
+	io_send(e);
 	work += sessions_run(e, now_ns);
 	work += transport_run(e->tp, now_ns);
 	work += io_tx(e, now_ns);
@@ -308,8 +311,9 @@ engine_depths(const struct engine *e, struct engine_depths *d)
 		.events = rte_ring_count(e->events),
 		.mads = ENGINE_MADS - rte_ring_count(e->free_mads),
 		.handoff = rte_ring_count(e->handoff),
-		.send = rte_ring_count(e->send),
 	};
+	for (uint16_t p = 0; p < e->c.nb_ports; p++)
+		d->send += rte_ring_count(e->send[p]);
 	transport_depths(e->tp, &d->transport);
 }
 

@@ -143,7 +143,10 @@ void engine_hold_copies(struct engine *e, bool hold);
  */
 void engine_use_port(struct engine *e, uint16_t port, bool use);
 
-/** [control] Send a packet on @p port through this engine. Takes ownership. */
+/**
+ * [control] Send a packet on @p port through this engine. Takes ownership. While the port is full it waits, after the transport's packets that
+ * wait too; it is dropped when too many do, or the port accepts nothing for long.
+ */
 void engine_send(struct engine *e, uint16_t port, struct rte_mbuf *m);
 
 /** [control] @return a descriptor that is readable while engine_event_next() has events. */
@@ -243,8 +246,8 @@ struct engine_stats {
 	uint64_t doorbells, mailbox, events_lost, handoff_dropped;
 	uint64_t failures_unsaid;  /**< failed QPs beyond ENGINE_FAILURES in a second: no event was sent */
 	uint64_t mads_dropped;     /**< MADs dropped because the control thread was too slow */
-	_Atomic uint64_t send_dropped; /**< other than the transport's packets (ARP, ND, ICMP) that the port didn't accept */
-	uint64_t tx_stuck_dropped; /**< packets of the transport that the port didn't accept for too long */
+	_Atomic uint64_t send_dropped; /**< other than the transport's packets (MADs, ARP, ND, ICMP) that found no room to wait for the port */
+	uint64_t tx_stuck_dropped; /**< packets that the port didn't accept for too long */
 };
 const struct engine_stats *engine_stats(const struct engine *e);
 /**

@@ -23,13 +23,14 @@
 
 enum {
 	ENGINE_MAILBOX_BURST = 32,    /**< messages per turn */
-	ENGINE_SEND_RING = 1024,      /**< packets from the control thread waiting to be sent */
+	ENGINE_SEND_RING = 1024,      /**< packets from the control thread that wait for a port, and one */
 	ENGINE_DB_WORDS = 64,         /**< low doorbell words per session and turn: a session's share */
 	ENGINE_LATE_NS = 1000000,     /**< if turns are further apart than this, another thread had our core */
 	ENGINE_LATE_BURSTS = 64,      /**< bursts received after such a gap before timers run */
 	ENGINE_SMALL_BYTES = 8192,    /**< a full burst of frames that have no more together is followed by another one in the same turn */
 	ENGINE_COPIES_END_MS = 500,   /**< how long the end of an engine waits for copies that others make for it */
 	ENGINE_TX_STUCK_NS = 100000000, /**< packets that a port doesn't accept for this long are dropped */
+	ENGINE_TX_RETRY_NS = 50000,   /**< how long an idle engine sleeps before it offers a port again what it hasn't accepted */
 };
 
 /** States of a message. The word is also the futex on which its sender waits. */
@@ -103,7 +104,7 @@ struct engine {
 	_Atomic(struct mem_job *) copied; /**< copies that have an end, the latest first */
 	_Atomic bool holds_copies;   /**< engine_hold_copies() */
 	struct rte_ring *mailbox;    /**< struct engine_msg */
-	struct rte_ring *send;       /**< mbufs from the control thread */
+	struct rte_ring *send[UROCE_MAX_PORTS]; /**< mbufs from the control thread, by port: one that takes none holds up no other */
 	struct rte_ring *handoff;    /**< mbufs from other engines; bit 0: trusted */
 	struct rte_ring *events;     /**< posted struct engine_event */
 	struct rte_ring *free_events;
@@ -220,8 +221,12 @@ void io_was_away(struct engine *e, uint64_t ns);
 bool io_arm(const struct engine *e);
 /** [owner] Packets needn't wake anybody any more. */
 void io_disarm(const struct engine *e);
-/** [owner] Send the control thread's packets. @return number of packets. */
-uint32_t io_send(struct engine *e);
+/** [owner] Put the control thread's packets into the TX vectors, as far as there is room. */
+void io_send(struct engine *e);
+/** [owner] @return whether io_send() has something to do. */
+bool io_may_send(const struct engine *e);
+/** [owner] @return whether packets are in TX vectors because a port didn't take them. */
+bool io_waits_for_port(const struct engine *e);
 /** [owner] Flush the TX vectors. @return number of packets that the ports accepted. */
 uint32_t io_tx(struct engine *e, uint64_t now_ns);
 /** [owner] The transport's transport_config.takes. */

@@ -25,33 +25,22 @@ send_drop(struct engine *e, struct rte_mbuf *m)
 	rte_pktmbuf_free(m);
 }
 
-/** Show the tap a packet that is then sent or dropped. */
-static __rte_noinline void
-tap_show(struct engine *e, uint16_t port, const struct rte_mbuf *m)
-{
-	void *seen = e->tap->begin(e->tap, port, m, ENGINE_TAP_TX, e->now_ns);
-
-	if (seen != NULL)
-		e->tap->end(e->tap, seen, NULL);
-}
-
 static bool
 is_paused(const struct engine *e, uint16_t port)
 {
 	return __builtin_expect(e->paused >> port & 1, 0);
 }
 
-/** Send one packet, bypassing the TX vectors: ARP, ND and ICMP, which may be lost. */
+/** Send a packet that isn't the transport's, after what waits for the port. */
 static void
 send_one(struct engine *e, uint16_t port, struct rte_mbuf *m)
 {
-	if (__builtin_expect(e->tap != NULL, 0))
-		tap_show(e, port, m);
-	tsan_release(&wires);
-	if (!is_paused(e, port) && rte_eth_tx_burst(e->c.ports[port]->port_id, (uint16_t)e->c.id, &m, 1) == 1)
-		e->stats.tx_packets++;
-	else
+	struct tp_txvec *v = transport_tx(e->tp, port);
+
+	if (is_paused(e, port) || v->n == TP_TX_MAX)
 		send_drop(e, m);
+	else
+		v->pkts[v->n++] = m;
 }
 
 /** Handle packets that aren't RoCE v2. */
@@ -276,27 +265,46 @@ void
 engine_send(struct engine *e, uint16_t port, struct rte_mbuf *m)
 {
 	m->port = port;
-	tsan_release(e->send);
-	if (port >= e->c.nb_ports || rte_ring_enqueue(e->send, m) != 0) {
+	if (port < e->c.nb_ports)
+		tsan_release(e->send[port]);
+	if (port >= e->c.nb_ports || rte_ring_enqueue(e->send[port], m) != 0) {
 		send_drop(e, m);
 		return;
 	}
 	engine_wake(e);
 }
 
-uint32_t
+void
 io_send(struct engine *e)
 {
-	struct rte_mbuf *pkts[ENGINE_RX_BURST];
-	unsigned int n, i;
+	for (uint16_t p = 0; p < e->c.nb_ports; p++) {
+		struct tp_txvec *v = transport_tx(e->tp, p);
+		struct rte_mbuf *m;
 
-	if (rte_ring_empty(e->send))
-		return 0;
-	n = rte_ring_dequeue_burst(e->send, (void **)pkts, ENGINE_RX_BURST, NULL);
-	tsan_acquire(e->send);
-	for (i = 0; i < n; i++)
-		send_one(e, pkts[i]->port, pkts[i]);
-	return n;
+		/* What finds no room stays in the ring: a MAD that is lost costs its sender seconds. */
+		while (!rte_ring_empty(e->send[p]) && v->n < TP_TX_MAX && rte_ring_dequeue(e->send[p], (void **)&m) == 0) {
+			tsan_acquire(e->send[p]);
+			send_one(e, p, m);
+		}
+	}
+}
+
+bool
+io_may_send(const struct engine *e)
+{
+	for (uint16_t p = 0; p < e->c.nb_ports; p++)
+		if (!rte_ring_empty(e->send[p]) && transport_tx(e->tp, p)->n < TP_TX_MAX)
+			return true;
+	return false;
+}
+
+bool
+io_waits_for_port(const struct engine *e)
+{
+	for (uint16_t p = 0; p < e->c.nb_ports; p++)
+		if (!is_paused(e, p) && transport_tx(e->tp, p)->n != 0)
+			return true;
+	return false;
 }
 
 void
@@ -433,8 +441,9 @@ io_drain(struct engine *e)
 
 	while (e->handoff != NULL && rte_ring_dequeue(e->handoff, &p) == 0)
 		rte_pktmbuf_free((struct rte_mbuf *)((uintptr_t)p & ~HANDOFF_TRUSTED));
-	while (e->send != NULL && rte_ring_dequeue(e->send, &p) == 0)
-		rte_pktmbuf_free(p);
+	for (uint16_t i = 0; i < e->c.nb_ports; i++)
+		while (e->send[i] != NULL && rte_ring_dequeue(e->send[i], &p) == 0)
+			rte_pktmbuf_free(p);
 	if (e->tp == NULL)
 		return;
 	for (uint16_t i = 0; i < e->c.nb_ports; i++)

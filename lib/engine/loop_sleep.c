@@ -10,7 +10,7 @@ static bool
 has_work(const struct engine *e)
 {
 	return atomic_load_explicit(&e->stop, memory_order_relaxed) != 0 || !rte_ring_empty(e->mailbox) ||
-	       !rte_ring_empty(e->send) || !rte_ring_empty(e->handoff) || !rte_ring_empty(e->kicks) ||
+	       io_may_send(e) || !rte_ring_empty(e->handoff) || !rte_ring_empty(e->kicks) ||
 	       atomic_load_explicit(&e->copied, memory_order_relaxed) != NULL || sessions_rung(e);
 }
 
@@ -28,6 +28,9 @@ time_left(const struct engine_loop *l, uint64_t max_ns)
 			return 0;
 		if (next != UINT64_MAX)
 			left = RTE_MIN(left, next - e->now_ns);
+		/* No port tells that it has room again. */
+		if (io_waits_for_port(e))
+			left = RTE_MIN(left, (uint64_t)ENGINE_TX_RETRY_NS);
 	}
 	return left;
 }
@@ -62,7 +65,8 @@ loop_awake(struct engine_loop *l)
 		if (e->c.sh.qsbr != NULL)
 			rte_rcu_qsbr_thread_online(e->c.sh.qsbr, e->c.id);
 		l->slept_ns = engine_now(e) - ns;
-		io_was_away(e, l->slept_ns);
+		if (l->slept_ns > ENGINE_LATE_NS)
+			io_was_away(e, l->slept_ns);
 		e->stats.idle_cycles += e->tsc - tsc;
 		sessions_kicked(e);
 	}

@@ -110,11 +110,12 @@ due_timer_keeps_it_awake(void **state)
 	rig_down(&r, 1);
 }
 
-/** An engine with a port on which nothing arrives. @return the ethdev. */
+/** An engine with a port on which nothing arrives. @param tx  Where it sends to. @return the ethdev. */
 static uint16_t
-rig_up_with_port(struct rig *r, const char *name)
+rig_up_with_tx(struct rig *r, const char *name, struct rte_ring *tx)
 {
-	uint16_t port_id = (uint16_t)rte_eth_from_ring(rte_ring_create(name, 64, SOCKET_ID_ANY, 0));
+	struct rte_ring *rx = rte_ring_create(name, 64, SOCKET_ID_ANY, 0);
+	uint16_t port_id = (uint16_t)rte_eth_from_rings(name, &rx, 1, &tx, 1, 0);
 	const struct rte_eth_conf conf = { 0 };
 
 	rig_up(r, 1, ENGINE_IDLE_ADAPTIVE, 1, &port_id);
@@ -123,6 +124,15 @@ rig_up_with_port(struct rig *r, const char *name)
 	assert_int_equal(rte_eth_tx_queue_setup(port_id, 0, 64, SOCKET_ID_ANY, NULL), 0);
 	assert_int_equal(rte_eth_dev_start(port_id), 0);
 	return port_id;
+}
+
+static uint16_t
+rig_up_with_port(struct rig *r, const char *name)
+{
+	char tx_name[RTE_RING_NAMESIZE];
+
+	snprintf(tx_name, sizeof(tx_name), "%s_tx", name);
+	return rig_up_with_tx(r, name, rte_ring_create(tx_name, 64, SOCKET_ID_ANY, 0));
 }
 
 /** @return how often the engine sleeps in a tenth of a second. */
@@ -202,6 +212,38 @@ interrupts_are_relied_on_once_one_has_come(void **state)
 	close(wake.fds[0]);
 }
 
+/** A port that is full, and has room again: nobody tells an engine that sleeps. */
+static void
+what_a_port_didnt_take_is_offered_again(void **state)
+{
+	enum { ROOM = 7, N = ROOM + 3 };
+	struct rte_ring *tx = rte_ring_create("full", ROOM + 1, SOCKET_ID_ANY, 0);
+	struct runner run;
+	uint16_t port_id;
+	struct rig r;
+	void *m = NULL;
+
+	port_id = rig_up_with_tx(&r, "asleep", tx);
+	/* It sleeps until somebody wakes it. */
+	atomic_store(&r.port[0].joined, true);
+	run_begin(&run, r.e);
+	for (int i = 0; i < N; i++)
+		engine_send(r.e, 0, rte_pktmbuf_alloc(r.sh.pool));
+	assert_true(wait_for(&engine_stats(r.e)->tx_packets, ROOM));
+	assert_true(wait_for(&engine_stats(r.e)->sleeps, engine_stats(r.e)->sleeps + 3));
+	for (int i = 0; i < ROOM; i++) {
+		assert_int_equal(rte_ring_dequeue(tx, &m), 0);
+		rte_pktmbuf_free(m);
+	}
+	assert_true(wait_for(&engine_stats(r.e)->tx_packets, N));
+	assert_int_equal(engine_stats(r.e)->tx_stuck_dropped, 0);
+	run_end(&run);
+	while (rte_ring_dequeue(tx, &m) == 0)
+		rte_pktmbuf_free(m);
+	assert_int_equal(rte_eth_dev_stop(port_id), 0);
+	rig_down(&r, 1);
+}
+
 static void
 clock_goes_on_and_never_back(void **state)
 {
@@ -261,6 +303,7 @@ main(void)
 		cmocka_unit_test(due_timer_keeps_it_awake),
 		cmocka_unit_test(naps_are_longer_without_programs),
 		cmocka_unit_test(interrupts_are_relied_on_once_one_has_come),
+		cmocka_unit_test(what_a_port_didnt_take_is_offered_again),
 		cmocka_unit_test(clock_goes_on_and_never_back),
 		cmocka_unit_test(cycles_are_counted_as_busy_or_idle),
 	};

@@ -185,14 +185,17 @@ other_packets_are_dropped_or_answered_on_their_port(void **state)
 	assert_int_equal(engine_net_counters(r[0].e, 0)->rx_arp, 0);
 	assert_null(engine_net_counters(r[0].e, PORTS));
 
-	/* An answer that the port doesn't take is lost, and counted. */
-	for (uint32_t i = 0; i < TX_SIZE; i++) {
+	/* Answers that the port doesn't take wait for it. Those that find no room are lost, and counted. */
+	for (uint32_t i = 0; i < TX_SIZE - 1 + TP_TX_MAX + 2; i++) {
 		rte_ring_enqueue(rx[1][0], packet(r, i));
 		engine_turn(r[0].e);
 	}
-	assert_int_equal(engine_stats(r[0].e)->send_dropped, 1);
-	for (uint32_t i = 0; i < TX_SIZE - 1; i++)
+	assert_int_equal(engine_stats(r[0].e)->send_dropped, 2);
+	for (uint32_t i = 0; i < TX_SIZE - 1 + TP_TX_MAX; i++) {
+		if (rte_ring_empty(tx[1][0]))
+			engine_turn(r[0].e);
 		assert_int_equal(take(tx[1][0]), i);
+	}
 	down(r);
 }
 
@@ -396,6 +399,47 @@ control_thread_sends_through_the_engine(void **state)
 	down(r);
 }
 
+/** A flood of MADs: none is lost, in order, and another port isn't held up. */
+static void
+packets_of_the_control_thread_wait_for_a_full_port(void **state)
+{
+	enum { N = TX_SIZE - 1 + TP_TX_MAX + ENGINE_SEND_RING - 1 };
+	struct tp_txvec *v;
+	struct rig r[ENGINES];
+	uint32_t sent;
+
+	up(r);
+	v = transport_tx(engine_transport(r[0].e), 0);
+	for (sent = 0; sent < TX_SIZE - 1 + TP_TX_MAX; sent++) {
+		engine_send(r[0].e, 0, packet(r, sent));
+		if (sent % 100 == 99)
+			engine_turn(r[0].e);
+	}
+	engine_turn(r[0].e);
+	assert_int_equal(v->n, TP_TX_MAX);
+	assert_true(io_waits_for_port(r[0].e));
+	assert_false(io_may_send(r[0].e));
+	for (; sent < N; sent++)
+		engine_send(r[0].e, 0, packet(r, sent));
+	assert_false(io_may_send(r[0].e));
+	engine_send(r[0].e, 1, packet(r, 4711));
+	assert_true(io_may_send(r[0].e));
+	engine_turn(r[0].e);
+	assert_int_equal(take(tx[1][0]), 4711);
+	assert_int_equal(engine_stats(r[0].e)->send_dropped, 0);
+	engine_send(r[0].e, 0, packet(r, sent));
+	assert_int_equal(engine_stats(r[0].e)->send_dropped, 1);
+	for (uint32_t i = 0; i < N; i++) {
+		if (rte_ring_empty(tx[0][0]))
+			engine_turn(r[0].e);
+		assert_int_equal(take(tx[0][0]), i);
+	}
+	assert_false(io_waits_for_port(r[0].e));
+	assert_int_equal(engine_stats(r[0].e)->tx_packets, N + 1);
+	assert_int_equal(engine_stats(r[0].e)->tx_stuck_dropped, 0);
+	down(r);
+}
+
 static void
 congestion_control_of_each_port_reaches_the_transport(void **state)
 {
@@ -537,6 +581,7 @@ main(void)
 		cmocka_unit_test(packets_of_another_engines_qp_go_over),
 		cmocka_unit_test(handed_over_packet_wakes_the_other_engine),
 		cmocka_unit_test(control_thread_sends_through_the_engine),
+		cmocka_unit_test(packets_of_the_control_thread_wait_for_a_full_port),
 	};
 
 	if (eal_up("test_engine_io") != 0)
