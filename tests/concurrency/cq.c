@@ -267,7 +267,7 @@ check_one_event(void)
 
 /* ---- Mutations ---- */
 #define WRITE_ORDER                                                                                       \
-	{ EXPLORE_RELAX, "cq_push", "store &slot->ctl, memory_order_release", 0 },                        \
+	{ EXPLORE_RELAX, "push", "store &slot->ctl, memory_order_release", 0 },                        \
 	{ EXPLORE_RELAX, "ring_cq_ready", "load &e->ctl, memory_order_acquire", 0 }
 #define DEKKER                                                                                            \
 	{ EXPLORE_DROP, "cq_flush_touched", "fence", 0 }, { EXPLORE_DROP, "take_due", "fence", 0 }

@@ -57,7 +57,7 @@ copy_journal(uint8_t *to, const uint8_t *from)
 	struct journal_layout y = journal_layout(&limits);
 	const struct journal_head *h = (const void *)from;
 	const struct journal_list *l = (const void *)(from + y.list);
-	uint32_t items = (uint32_t)atomic_load(&l->nb_items), atomics = (uint32_t)atomic_load(&l->nb_atomics);
+	uint32_t items = (uint32_t)atomic_load(&l->nb_items), atomics = (uint32_t)l->nb_atomics;
 
 	madvise(to, y.bytes, MADV_DONTNEED);
 	memcpy(to, from, y.list + offsetof(struct journal_list, items) + items * sizeof(l->items[0]));

@@ -122,8 +122,9 @@ cq_resize(struct cq *cq, const struct ring *ring, uint64_t *stamps)
 	return prod_counter(atomic_fetch_xor_explicit(&cq->prod, 1, memory_order_release));
 }
 
-void
-cq_push(struct transport *tp, struct cq *cq, struct qp *qp, const struct tp_cqe *e)
+/** @param journal  A constant: whether the transport has one. */
+static __rte_always_inline void
+push(struct transport *tp, struct cq *cq, struct qp *qp, const struct tp_cqe *e, bool journal)
 {
 	union ring_cqe_ctl ctl = e->ctl;
 	const struct cq_ring *ring;
@@ -145,8 +146,8 @@ cq_push(struct transport *tp, struct cq *cq, struct qp *qp, const struct tp_cqe 
 		ring->stamps[n & ring->ring.mask] =
 			tp->c.stamp_ns != NULL ? tp->c.stamp_ns(tp->c.arg) : tp->now_ns;
 	phase = ring_phase(n, ring->ring.order);
-	/* Not shown yet. */
-	if (unlikely(tp->journal != NULL))
+	/* With a journal it isn't shown yet. */
+	if (journal)
 		phase ^= RING_PHASES;
 	atomic_store_explicit(&slot->ctl, ring_with_phase(ctl.word, phase), memory_order_release);
 	if (unlikely(e->status != UROCE_WC_SUCCESS)) {
@@ -157,11 +158,24 @@ cq_push(struct transport *tp, struct cq *cq, struct qp *qp, const struct tp_cqe 
 		else
 			tp->counters.req_cqe_error++;
 	}
+	if (journal)
+		journal_cqe(tp, cq, qp, &slot->ctl, n, ring->ring.order);
+	if (cq->channel < 0)
+		return;
 	/* Errors count as solicited (11.4.2.2). */
-	if (unlikely(tp->journal != NULL))
-		journal_cqe(tp, cq, qp, &slot->ctl, n, ring->ring.order, ctl.solicited || e->status != UROCE_WC_SUCCESS);
-	else if (cq->channel >= 0)
+	if (journal)
+		journal_cqe_wakes(tp, ctl.solicited || e->status != UROCE_WC_SUCCESS);
+	else
 		cq_touch(tp, cq, ctl.solicited || e->status != UROCE_WC_SUCCESS);
+}
+
+void
+cq_push(struct transport *tp, struct cq *cq, struct qp *qp, const struct tp_cqe *e)
+{
+	if (unlikely(tp->journal != NULL))
+		push(tp, cq, qp, e, true);
+	else
+		push(tp, cq, qp, e, false);
 }
 
 /* @return false: the event has been sent already, or the client hasn't armed the CQ for it. */

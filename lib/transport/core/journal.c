@@ -148,11 +148,11 @@ noted_atomic(struct tp_journal *j, const struct qp *qp, uint32_t psn, struct mr 
 
 	while (rc == 0) {
 		uint64_t becomes = op == MR_FETCH_ADD ? was + arg1 : was == arg1 ? arg2 : was;
-		uint64_t with = journal_note_atomic(j, a, qp->qpn, psn, mr->key, va, was, becomes);
 
+		journal_note_atomic(j, a, qp->qpn, psn, mr->key, va, was, becomes);
 		rc = mr_atomic(mr, va, MR_CMP_SWAP, was, becomes, old);
 		if (rc == 0 && *old == was) {
-			journal_noted_atomic(j, a, with);
+			journal_noted_atomic(j, a);
 			return 0;
 		}
 		journal_unnote_atomic(j);
@@ -185,11 +185,10 @@ away_ends(struct tp_journal *j, const struct qp *qp, uint32_t psn, uint64_t old)
 {
 	struct journal_atomic *a = j->atomic++;
 
-	UROCE_ASSERT((uint32_t)j->atomics < JOURNAL_ATOMICS);
+	UROCE_ASSERT(a < &j->list->atomics[JOURNAL_ATOMICS]);
 	*a = (struct journal_atomic){ .before = old, .after = old, .qpn = qp->qpn, .psn = psn, .done = JOURNAL_DONE };
 	a->check = journal_atomic_check(a, j->turn);
-	j->atomics = journal_number_next(j->atomics);
-	store(&j->list->nb_atomics, j->atomics);
+	journal_count_atomic(j);
 	journal_step(j);
 }
 

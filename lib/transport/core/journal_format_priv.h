@@ -70,12 +70,8 @@ journal_number(uint32_t n)
 	return n | (uint64_t)~n << 32;
 }
 
-/** @return the number after that in @p word. */
-static inline uint64_t
-journal_number_next(uint64_t word)
-{
-	return word + 1 - (UINT64_C(1) << 32);
-}
+/** From a number to the next one. */
+#define JOURNAL_NUMBER_NEXT (1 - (UINT64_C(1) << 32))
 
 /** @return false: it is damaged. */
 static inline bool
@@ -170,7 +166,7 @@ journal_atomic_check(const struct journal_atomic *a, uint64_t turn)
 struct journal_list {
 	_Atomic uint64_t turn;       /**< tag of the turn to which it belongs */
 	_Atomic uint64_t nb_items;   /**< journal_number() */
-	_Atomic uint64_t nb_atomics;
+	uint64_t nb_atomics;         /**< not atomic, so that counting one is a single instruction */
 	uint8_t pad[40];
 	struct journal_item items[JOURNAL_ITEMS];
 	struct journal_atomic atomics[JOURNAL_ATOMICS];

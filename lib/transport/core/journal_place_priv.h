@@ -46,21 +46,21 @@ journal_atomic(struct transport *tp, struct qp *qp, uint32_t psn, struct mr *mr,
 	struct tp_journal *j = qp->journal->journal;
 	_Atomic uint64_t *w = mr_word(mr, va);
 	struct journal_atomic *a = j->atomic;
-	uint64_t was, becomes, with;
+	uint64_t was, becomes;
 
 	if (unlikely(w == NULL || qp->journal->kept != NULL))
 		return journal_atomic_else(tp, qp, psn, mr, va, op, arg1, arg2, old);
 	was = atomic_load_explicit(w, memory_order_relaxed);
 	for (;;) {
 		becomes = op == MR_FETCH_ADD ? was + arg1 : was == arg1 ? arg2 : was;
-		with = journal_note_atomic(j, a, qp->qpn, psn, mr->key, va, was, becomes);
+		journal_note_atomic(j, a, qp->qpn, psn, mr->key, va, was, becomes);
 		if (likely(atomic_compare_exchange_strong(w, &was, becomes)))
 			break;
 		/* Somebody else has changed it. What the note says now may be there by chance. */
 		journal_unnote_atomic(j);
 	}
 	*old = was;
-	journal_noted_atomic(j, a, with);
+	journal_noted_atomic(j, a);
 	return 0;
 }
 

@@ -64,10 +64,16 @@ struct tp_journal {
 	uint8_t *counters, *slots;   /**< in the memory, too: struct journal_counters, struct journal_slot */
 	uint64_t turn;               /**< that is being made, */
 	uint64_t tag, note_zero;     /**< its tag, and its note of value 0 */
-	uint64_t atomics;            /**< how many atomics it has, as journal_number() */
 	uint64_t atomic_seed;        /**< journal_atomic_seed() */
 	struct journal_atomic *atomic; /**< the next one in the list */
-	uint32_t nb_items, nb_dirty, nb_srqs, nb_slots;
+	const struct journal_atomic *atomics_room; /**< once it is beyond this one, a turn ends at the next step */
+	union {
+		struct {
+			uint32_t nb_dirty, nb_items;
+		};
+		uint64_t changed;    /**< 0: nothing to write down or to show, but SRQs */
+	};
+	uint32_t nb_srqs, nb_slots;
 	uint32_t epsn_at;            /**< where an image of a QP has rcv.epsn */
 	uint32_t room;               /**< with so many items a turn ends at the next step */
 	struct tp_told *told;
@@ -108,7 +114,8 @@ journal_commit(struct transport *tp)
 {
 	const struct tp_journal *j = tp->journal;
 
-	if (unlikely(j != NULL) && (j->nb_dirty | j->nb_items | j->nb_srqs | (uint32_t)j->atomics) != 0)
+	/* Each atomic is of a QP that it changes. */
+	if (unlikely(j != NULL) && (j->changed | j->nb_srqs) != 0)
 		j->commit(tp);
 }
 
@@ -138,7 +145,7 @@ journal_room(struct transport *tp)
 {
 	const struct tp_journal *j = tp->journal;
 
-	if (unlikely(j->nb_items >= j->room || (uint32_t)j->atomics > JOURNAL_ATOMICS - JOURNAL_ATOMICS_STEP))
+	if (unlikely(j->nb_items >= j->room || j->atomic > j->atomics_room))
 		j->commit(tp);
 }
 
@@ -160,7 +167,7 @@ journal_run_ends(struct tp_journal *j)
 }
 /** A CQE of @p qp was written, with its slot's phase still the former one. */
 static inline void
-journal_cqe(struct transport *tp, struct cq *cq, struct qp *qp, _Atomic uint64_t *ctl, uint32_t counter, uint32_t order, bool solicited)
+journal_cqe(struct transport *tp, struct cq *cq, struct qp *qp, _Atomic uint64_t *ctl, uint32_t counter, uint32_t order)
 {
 	struct tp_journal *j = tp->journal;
 
@@ -170,11 +177,18 @@ journal_cqe(struct transport *tp, struct cq *cq, struct qp *qp, _Atomic uint64_t
 		journal_cqe_item(tp, cq, ctl, counter, order);
 	else
 		j->run_next = ctl + JOURNAL_CTL_STEP;
-	if (unlikely(solicited))
-		j->told[j->nb_items - 1].type |= TP_TOUCHED_SOLICITED;
 	if (unlikely(j->run_next == j->run_end))
 		journal_run_ends(j);
 	journal_step(j);
+}
+/** Its CQ has a channel. */
+static inline void
+journal_cqe_wakes(struct transport *tp, bool solicited)
+{
+	struct tp_journal *j = tp->journal;
+
+	if (solicited)
+		j->told[j->nb_items - 1].type |= TP_TOUCHED_SOLICITED;
 }
 
 /** @p cq has overrun. */
@@ -186,14 +200,30 @@ void journal_srq_changed(struct transport *tp, struct srq *srq, struct qp *qp);
 void journal_owed(struct transport *tp, const struct cq *cq);
 
 /* ---- Notes: for QPs with a journal ---- */
-/** An atomic is about to be executed. @param a  j->atomic. @return what j->atomics will be. */
-static inline uint64_t
+/** The list has @p n atomics. Who reads that comes after a kill, so it is the compiler that must keep the order. */
+static inline void
+journal_count_atomics(const struct tp_journal *j, uint32_t n)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	j->list->nb_atomics = journal_number(n);
+	atomic_signal_fence(memory_order_seq_cst);
+}
+
+/** It has one more. */
+static inline void
+journal_count_atomic(const struct tp_journal *j)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	j->list->nb_atomics += JOURNAL_NUMBER_NEXT;
+	atomic_signal_fence(memory_order_seq_cst);
+}
+
+/** An atomic is about to be executed. @param a  j->atomic. */
+static inline void
 journal_note_atomic(const struct tp_journal *j, struct journal_atomic *a, uint32_t qpn, uint32_t psn, uint32_t key, uint64_t va, uint64_t before,
 		    uint64_t after)
 {
-	uint64_t with = journal_number_next(j->atomics);
-
-	UROCE_ASSERT((uint32_t)j->atomics < JOURNAL_ATOMICS);
+	UROCE_ASSERT(a < &j->list->atomics[JOURNAL_ATOMICS]);
 	a->before = before;
 	a->after = after;
 	a->va = va;
@@ -201,24 +231,22 @@ journal_note_atomic(const struct tp_journal *j, struct journal_atomic *a, uint32
 	a->qpn = qpn;
 	a->begun = psn;
 	a->check = journal_atomic_sum(before, after, va, (uint64_t)key << 32 | qpn, psn, j->atomic_seed);
-	atomic_store_explicit(&j->list->nb_atomics, with, memory_order_release);
+	journal_count_atomic(j);
 	journal_step(j);
-	return with;
 }
 /** It wasn't. */
 static inline void
 journal_unnote_atomic(struct tp_journal *j)
 {
-	atomic_store_explicit(&j->list->nb_atomics, j->atomics, memory_order_release);
+	journal_count_atomics(j, (uint32_t)(j->atomic - j->list->atomics));
 }
 /** It was. */
 static inline void
-journal_noted_atomic(struct tp_journal *j, struct journal_atomic *a, uint64_t with)
+journal_noted_atomic(struct tp_journal *j, struct journal_atomic *a)
 {
 	journal_step(j);
 	atomic_store_explicit(&a->done, JOURNAL_DONE, memory_order_release);
 	j->atomic = a + 1;
-	j->atomics = with;
 	journal_step(j);
 }
 /** An atomic of packet @p psn goes to a copier: have it noted what becomes of it. */

@@ -75,7 +75,7 @@ open_one(struct journal *j, const struct journal_memory *m)
 	/* What is listed belongs to the turn that counts, and may not be shown yet, or to the next one. */
 	j->list_lost = !journal_untag(atomic_load(&j->list->turn), &list) || (list != j->turn && list != j->turn + 1) ||
 		       !journal_get_number(atomic_load(&j->list->nb_items), &j->nb_items) || j->nb_items > JOURNAL_ITEMS ||
-		       !journal_get_number(atomic_load(&j->list->nb_atomics), &j->nb_atomics) || j->nb_atomics > JOURNAL_ATOMICS;
+		       !journal_get_number(j->list->nb_atomics, &j->nb_atomics) || j->nb_atomics > JOURNAL_ATOMICS;
 	j->dying = j->turn + 1;
 	if (j->list_lost || list != j->turn)
 		j->nb_items = 0;

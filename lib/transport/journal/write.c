@@ -28,7 +28,6 @@ begin_turn(struct tp_journal *j, uint64_t turn)
 	j->turn = turn;
 	j->tag = journal_tag(turn);
 	j->note_zero = journal_note_zero(turn);
-	j->atomics = journal_number(0);
 	j->atomic_seed = journal_atomic_seed(turn);
 	j->atomic = j->list->atomics;
 	store(&j->list->turn, j->tag);
@@ -316,7 +315,7 @@ commit(struct transport *tp)
 	}
 	j->nb_items = j->nb_dirty = j->nb_srqs = 0;
 	store(&j->list->nb_items, journal_number(0));
-	store(&j->list->nb_atomics, journal_number(0));
+	journal_count_atomics(j, 0);
 	begin_turn(j, j->turn + 1);
 	journal_step(j);
 }
@@ -517,12 +516,13 @@ begin(struct tp_journal *j, const struct journal_limits *l, uint8_t *at, uint32_
 	j->counters = at + y.counters;
 	j->slots = at + y.slots;
 	j->room = room;
+	j->atomics_room = j->list->atomics + JOURNAL_ATOMICS - JOURNAL_ATOMICS_STEP;
 	j->commit = commit;
 	SLIST_INIT(&j->leaving);
 	memset(j->srq_copy, TP_JOURNAL_NO_COPY, l->srqs);
 	memset(j->slot_copy, TP_JOURNAL_NO_COPY, l->qps);
 	store(&j->list->nb_items, journal_number(0));
-	store(&j->list->nb_atomics, journal_number(0));
+	journal_count_atomics(j, 0);
 	begin_turn(j, 2);
 	store(&j->head->turn, journal_tag(1));
 	store(&j->head->used, journal_number(0));
