@@ -278,11 +278,11 @@ void
 io_send(struct engine *e)
 {
 	for (uint16_t p = 0; p < e->c.nb_ports; p++) {
-		struct tp_txvec *v = transport_tx(e->tp, p);
 		struct rte_mbuf *m;
 
 		/* What finds no room stays in the ring: a MAD that is lost costs its sender seconds. */
-		while (!rte_ring_empty(e->send[p]) && v->n < TP_TX_MAX && rte_ring_dequeue(e->send[p], (void **)&m) == 0) {
+		while (unlikely(!rte_ring_empty(e->send[p])) && transport_tx(e->tp, p)->n < TP_TX_MAX &&
+		       rte_ring_dequeue(e->send[p], (void **)&m) == 0) {
 			tsan_acquire(e->send[p]);
 			send_one(e, p, m);
 		}

@@ -59,7 +59,7 @@ build_place(struct transport *tp, struct qp *qp, const struct req_packet *r)
 	wire_put_reth(o.bth + o.op->off_reth, wqe_get_remote_addr(slot), wqe_get_rkey(slot), len != 0 ? len : f.length);
 	if (len == 0)
 		wire_put_feth(o.bth + o.op->off_feth, f.type, f.level);
-	if (len != 0 && sq_gather(tp, qp, r->w, r->counter, 0, tp_payload(&o), len) != 0) {
+	if (len != 0 && sq_gather(tp, qp, r->w, slot, r->counter, 0, tp_payload(&o), len) != 0) {
 		tp_cancel(tp, &o);
 		return false;
 	}

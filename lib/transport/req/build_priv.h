@@ -73,7 +73,7 @@ build_data(struct transport *tp, struct qp *qp, const struct req_packet *r)
 		UROCE_ASSERT(o.local != NULL && r->piece != NULL);
 		o.local->p.payload = r->piece;
 		o.local->p.more = (uint16_t)(r->psns - 1);
-	} else if (len > 0 && unlikely((likely(o.local == NULL) ? sq_gather(tp, qp, w, r->counter, off, tp_payload(&o), len) :
+	} else if (len > 0 && unlikely((likely(o.local == NULL) ? sq_gather(tp, qp, w, slot, r->counter, off, tp_payload(&o), len) :
 							    sq_payload(tp, qp, w, r->counter, off, &o, len)) != 0)) {
 		tp_cancel(tp, &o);
 		return false;

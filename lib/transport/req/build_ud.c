@@ -57,7 +57,7 @@ build_ud(struct transport *tp, struct qp *qp, const struct req_packet *r)
 	wire_put_deth(o.bth + o.op->off_deth, to.qkey & UD_QKEY_OWN ? qp->rcv.qkey : to.qkey, qp->qpn);
 	if (o.op->flags & WIRE_F_IMM)
 		memcpy(o.bth + o.op->off_imm, &(uint32_t){ wqe_get_imm(slot) }, WIRE_IMM_BYTES);
-	if (w->length > 0 && unlikely(sq_gather(tp, qp, w, r->counter, 0, tp_payload(&o), w->length) != 0)) {
+	if (w->length > 0 && unlikely(sq_gather(tp, qp, w, slot, r->counter, 0, tp_payload(&o), w->length) != 0)) {
 		tp_mbuf_put(tp, o.m);
 		return false;
 	}

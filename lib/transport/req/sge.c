@@ -177,7 +177,7 @@ sq_payload(struct transport *tp, struct qp *qp, struct tp_swqe *w, uint32_t coun
 		return 0;
 	}
 	room = tp_room(tp, o, len);
-	return room != NULL ? sq_gather(tp, qp, w, counter, off, room, len) : COPY_LATER;
+	return room != NULL ? sq_gather(tp, qp, w, ring_slot(&qp->req.sq, counter), counter, off, room, len) : COPY_LATER;
 }
 
 uint8_t

@@ -13,18 +13,18 @@
 struct tp_out;
 
 /**
- * @return where @p len bytes at @p off of the message are, if the WQE has one SGE and its region is mapped in one piece; NULL: it isn't so, or
- * access is refused. @p access: as of mr_check().
+ * @return where @p len bytes at @p off of the message are, if the WQE, which is in @p slot, has one SGE and its region is mapped in one piece; NULL: it isn't
+ * so, or access is refused. @p access: as of mr_check().
  */
 static inline uint8_t *
-sq_mapped(struct transport *tp, const struct qp *qp, const struct tp_swqe *w, uint32_t counter, uint32_t off, uint32_t len, uint32_t access)
+sq_mapped(struct transport *tp, const struct qp *qp, const struct tp_swqe *w, const struct ring_sq_wqe *slot, uint32_t off, uint32_t len, uint32_t access)
 {
 	struct ring_sge s;
 	struct mr *mr;
 
 	if (unlikely(w->nb_sge != 1))
 		return NULL;
-	s = wqe_get_sge(wqe_sges(ring_slot(&qp->req.sq, counter), w->opcode));
+	s = wqe_get_sge(wqe_sges(slot, w->opcode));
 	if (unlikely((uint64_t)off + len > s.length))
 		return NULL;
 	mr = mr_check(tp->c.sh.mrs, s.lkey, qp->pd, access, s.addr + off, len);
@@ -62,12 +62,13 @@ uint8_t sq_scatter_any(struct transport *tp, struct qp *qp, uint32_t counter, ui
 
 /**
  * Gather @p len bytes at offset @p off of the message of WQE @p counter into @p dst.
+ * @param slot  Of the WQE.
  * @return 0; the error status, also stored in @p w; or COPY_LATER: they are being fetched, or there is no room for that now.
  */
 static inline uint8_t
-sq_gather(struct transport *tp, struct qp *qp, struct tp_swqe *w, uint32_t counter, uint32_t off, uint8_t *dst, uint32_t len)
+sq_gather(struct transport *tp, struct qp *qp, struct tp_swqe *w, const struct ring_sq_wqe *slot, uint32_t counter, uint32_t off, uint8_t *dst, uint32_t len)
 {
-	const uint8_t *src = sq_mapped(tp, qp, w, counter, off, len, 0);
+	const uint8_t *src = sq_mapped(tp, qp, w, slot, off, len, 0);
 
 	if (unlikely(src == NULL))
 		return sq_gather_any(tp, qp, w, counter, off, dst, len);
@@ -83,7 +84,7 @@ uint8_t sq_payload(struct transport *tp, struct qp *qp, struct tp_swqe *w, uint3
 static inline uint8_t
 sq_scatter(struct transport *tp, struct qp *qp, uint32_t counter, uint32_t off, const uint8_t *data, uint32_t len)
 {
-	uint8_t *dst = sq_mapped(tp, qp, qp_inflight(qp, counter), counter, off, len, UROCE_ACCESS_LOCAL_WRITE);
+	uint8_t *dst = sq_mapped(tp, qp, qp_inflight(qp, counter), ring_slot(&qp->req.sq, counter), off, len, UROCE_ACCESS_LOCAL_WRITE);
 
 	/* Among copies, the order of what is written matters. */
 	if (unlikely(dst == NULL || qp->copy != NULL))
