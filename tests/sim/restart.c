@@ -331,9 +331,11 @@ restart_make(struct sim_world *w, struct sim_ep *ep, struct saved *s)
 	for (uint32_t i = 0; i < RESTART_MAX_QPS; i++) {
 		struct sim_qp *q = restart_qp(w, ep, i);
 
-		/* Its scoreboard is gone: it sends again what the peer has said that it holds. */
-		if (q != NULL)
+		/* Its scoreboard is gone: it sends again what the peer has said that it holds, and must be told once more what the peer lacks. */
+		if (q != NULL) {
 			memset(q->sacked, 0, sizeof(q->sacked));
+			q->lacked = 0;
+		}
 		free(s->qps[i]);
 	}
 }
