@@ -57,8 +57,7 @@ copies_lacked_places(const struct sim_world *w, const struct sim_ep *ep)
 	return false;
 }
 
-/* Whether what @p q asks for may never come through, though nothing is wrong. */
-static bool
+bool
 answers_may_not_come(const struct sim_world *w, const struct sim_qp *q)
 {
 	/* A foreign requester asks for all of a READ again. A switch's queue that is shorter never has room for all of the answer. */

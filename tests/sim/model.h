@@ -35,6 +35,8 @@ const struct sim_recv *recv_of(const struct sim_qp *q, const struct sim_op *op);
 bool recv_too_small(const struct sim_op *op, const struct sim_recv *r);
 /** The bad lkey is the last SGE's. @param must  Gets whether the message reaches it. */
 bool recv_bad_lkey(const struct sim_op *op, const struct sim_recv *r, bool *must);
+/** Whether what @p q asks for may never come through, though nothing is wrong. */
+bool answers_may_not_come(const struct sim_world *w, const struct sim_qp *q);
 /** @return true if there is any reason for q to be in ERR. */
 bool may_be_in_err(const struct sim_world *w, const struct sim_qp *q);
 bool status_is_possible(const struct sim_world *w, const struct sim_qp *q, const struct sim_op *op, uint8_t status);
