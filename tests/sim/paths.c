@@ -152,6 +152,13 @@ order(struct sim_world *w, struct sim_qp *q)
 }
 
 void
+paths_unheard(struct sim_qp *q)
+{
+	if (rx_waits(q->qp) && state(q) != MIG_ARMED)
+		q->paths_now.peer_ready = false;
+}
+
+void
 paths_turn(struct sim_world *w, struct sim_qp *q)
 {
 	struct sim_conn *c = q->conn;

@@ -132,6 +132,7 @@ save(struct sim_world *w, struct sim_ep *ep, struct saved *s)
 
 		if (q == NULL || q->qp == NULL)
 			continue;
+		paths_unheard(q);
 		room = qp_record_bytes(q->qp);
 		s->qps[i] = malloc(room);
 		if (s->qps[i] == NULL)

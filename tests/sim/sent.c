@@ -237,6 +237,7 @@ note_answer(const struct sim_world *w, struct sim_qp *q, const struct wire_pkt *
 	if (q->sacked_losses != losses(q))
 		memset(q->sacked, 0, sizeof(q->sacked));
 	q->sacked_losses = losses(q);
+	q->sacked_waited = transport_counters(q->tp)->rx_waited;
 	for (i = 0; i < SIM_SACKED; i++) {
 		psn = wire_psn_add(gap, i);
 		if (p->payload[15 - i / 8 % 8 + i / 64 * 8] >> i % 8 & 1) {
@@ -258,8 +259,9 @@ static void
 check_again(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p, uint32_t psns)
 {
 	const uint64_t slow = SIM_F_SLOW_TX | SIM_F_NO_MBUF | SIM_F_STALL | SIM_F_APM;
-	/* A requester that finds no scoreboard forgets what it was told. */
-	bool known = q->sacked_losses == losses(q) && q->local_dereg == NULL && w->cfg.pools.scoreboards == 0;
+	/* A requester that finds no scoreboard forgets what it was told, and what waits for its turn it hasn't heard. */
+	bool known = q->sacked_losses == losses(q) && q->local_dereg == NULL && w->cfg.pools.scoreboards == 0 &&
+		     q->sacked_waited == transport_counters(q->tp)->rx_waited;
 	uint32_t i, psn;
 
 	/* Nothing is sent again that is known to be there; but the oldest is to bring an answer. */

@@ -275,7 +275,8 @@ struct sim_qp {
 	bool last_was_new;           /**< what was sent last was sent for the first time */
 	uint32_t answered;           /**< RC: behind the highest PSN of an answer */
 	uint32_t sacked[SIM_SACKED]; /**< RC, by PSN modulo that: the peer has said that it holds this one, SIM_THIS_PSN */
-	uint64_t sacked_losses;      /**< when the last one was noted: losses of other kinds that the requester knew of */
+	uint64_t sacked_losses;      /**< when the last one was noted: losses of other kinds that the requester knew of, */
+	uint64_t sacked_waited;      /**< and packets that had to wait for a QP's turn */
 	uint32_t again[SIM_SACKED];  /**< RC, by PSN modulo that, SIM_THIS_PSN: has been sent again */
 	uint32_t lacked;             /**< RC: what the peer has said it lacks since lacked_ns, not sent again yet; 0: nothing */
 	uint64_t lacked_ns;

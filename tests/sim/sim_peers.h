@@ -12,6 +12,8 @@
 void paths_begin(struct sim_world *w, struct sim_conn *c);
 /** Give both ends of a path the addresses of this number. */
 void paths_address(struct tp_path *path, struct uroce_ah_attr *ah, uint8_t number);
+/** Packets that wait for the turn of @p q are dropped: what they say it won't hear. */
+void paths_unheard(struct sim_qp *q);
 /** A program loads alternate paths, and migrates. */
 void paths_turn(struct sim_world *w, struct sim_qp *q);
 /** PATH_MIG and PATH_MIG_ERR. @param may_fail  Its retries may have run out. */
