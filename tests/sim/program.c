@@ -288,7 +288,8 @@ random_plant(struct sim_world *w, struct sim_qp *q, const struct sim_op *op)
 	if ((w->cfg.faults & SIM_F_PLANT_LOCAL) && q->foreign == NULL && !q->planted_local && rng_one_in(&q->rng, 16)) {
 		q->planted_local = true;
 		if (ud && rng_one_in(&q->rng, 3))
-			return rng_one_in(&q->rng, 2) ? SIM_PLANT_AH : SIM_PLANT_UD_LENGTH;
+			/* A port whose MTU becomes larger than that of its datagrams takes longer ones (mtus.c). */
+			return rng_one_in(&q->rng, 2) || (w->cfg.faults & SIM_F_PARTITION) ? SIM_PLANT_AH : SIM_PLANT_UD_LENGTH;
 		if (eight && rng_one_in(&q->rng, 3))
 			return SIM_PLANT_OP_LENGTH;
 		return op_brings(op) && rng_one_in(&q->rng, 4) ? SIM_PLANT_LKEY_NOWRITE : local[rng_below(&q->rng, 6)];
