@@ -117,6 +117,7 @@ request_stale_window(struct side *s)
 	struct ibv_sge sge;
 	struct ibv_send_wr wr = message_wr(s, &sge, 0);
 
+	pattern(out_message(s, 0), s->cell.size, 0);
 	post_send(s, &wr);
 	expect_send(s, 0, IBV_WC_SUCCESS, IBV_WC_SEND);
 	wr.wr_id = 1;
