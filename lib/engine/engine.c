@@ -122,7 +122,7 @@ parts_create(struct engine *e)
 	if (e->hot == NULL || e->sessions == NULL || e->kicks == NULL || e->mailbox == NULL || e->handoff == NULL)
 		return ENOMEM;
 	for (uint16_t i = 0; i < c->nb_ports; i++)
-		if ((e->send[i] = engine_ring("engine_send", ENGINE_SEND_RING, c->socket_id, mpsc)) == NULL)
+		if ((e->send[i] = engine_ring("engine_send", ENGINE_SEND_RING, c->socket_id, mpsc | RING_F_EXACT_SZ)) == NULL)
 			return ENOMEM;
 	e->tp = transport_create(&tc);
 	return e->tp != NULL ? 0 : errno;

@@ -23,7 +23,8 @@
 
 enum {
 	ENGINE_MAILBOX_BURST = 32,    /**< messages per turn */
-	ENGINE_SEND_RING = 1024,      /**< packets from the control thread that wait for a port, and one */
+	ENGINE_SEND_RING = 1024,      /**< packets from the control thread that may wait for a port */
+	ENGINE_SEND_BURST = 32,       /**< of these, for each port and turn: the transport needs room, too */
 	ENGINE_DB_WORDS = 64,         /**< low doorbell words per session and turn: a session's share */
 	ENGINE_LATE_NS = 1000000,     /**< if turns are further apart than this, another thread had our core */
 	ENGINE_LATE_BURSTS = 64,      /**< bursts received after such a gap before timers run */
@@ -221,7 +222,7 @@ void io_was_away(struct engine *e, uint64_t ns);
 bool io_arm(const struct engine *e);
 /** [owner] Packets needn't wake anybody any more. */
 void io_disarm(const struct engine *e);
-/** [owner] Put the control thread's packets into the TX vectors, as far as there is room. */
+/** [owner] Put packets of the control thread into the TX vectors, as far as there is room. */
 void io_send(struct engine *e);
 /** [owner] @return whether io_send() has something to do. */
 bool io_may_send(const struct engine *e);

@@ -278,14 +278,17 @@ void
 io_send(struct engine *e)
 {
 	for (uint16_t p = 0; p < e->c.nb_ports; p++) {
-		struct rte_mbuf *m;
+		struct rte_mbuf *pkts[ENGINE_SEND_BURST];
+		unsigned int room, n;
 
+		if (likely(rte_ring_empty(e->send[p])))
+			continue;
 		/* What finds no room stays in the ring: a MAD that is lost costs its sender seconds. */
-		while (unlikely(!rte_ring_empty(e->send[p])) && transport_tx(e->tp, p)->n < TP_TX_MAX &&
-		       rte_ring_dequeue(e->send[p], (void **)&m) == 0) {
-			tsan_acquire(e->send[p]);
-			send_one(e, p, m);
-		}
+		room = TP_TX_MAX - transport_tx(e->tp, p)->n;
+		n = rte_ring_dequeue_burst(e->send[p], (void **)pkts, RTE_MIN(room, (unsigned int)ENGINE_SEND_BURST), NULL);
+		tsan_acquire(e->send[p]);
+		for (unsigned int i = 0; i < n; i++)
+			send_one(e, p, pkts[i]);
 	}
 }
 

@@ -65,6 +65,7 @@ loop_awake(struct engine_loop *l)
 		if (e->c.sh.qsbr != NULL)
 			rte_rcu_qsbr_thread_online(e->c.sh.qsbr, e->c.id);
 		l->slept_ns = engine_now(e) - ns;
+		/* A full port had its chances between sleeps as short as ENGINE_TX_RETRY_NS. */
 		if (l->slept_ns > ENGINE_LATE_NS)
 			io_was_away(e, l->slept_ns);
 		e->stats.idle_cycles += e->tsc - tsc;

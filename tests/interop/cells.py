@@ -141,7 +141,7 @@ def some(mtus):
 
 
 def arriving(cells):
-    """Without those that are refused: whoever does so is in ERR then, and says nothing more if its NAK is lost."""
+    """Without those whose request is refused: the responder is in ERR afterwards, and answers nothing more if its NAK is lost."""
     return (cell for cell in cells if cell.kind != 'stale_window')
 
 

@@ -92,7 +92,7 @@ retries_may_run_out(const struct sim_world *w, const struct sim_qp *q, const str
 		return true;
 	if (q->planted_inv || (q->conn->type == UROCE_QPT_RC && link_dies(w, q->ep->id, p->ep->id)))
 		return true;
-	/* What such a requester asks for again and again is in the way of ACKs, too. */
+	/* The READs that a foreign requester asks for again and again are in the way of its ACKs, too. */
 	if ((op_brings(op) || q->foreign != NULL) && answers_may_not_come(w, q))
 		return true;
 	/* On a good network the NAK arrives before the peer falls silent. */

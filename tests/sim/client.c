@@ -458,6 +458,7 @@ poll_cq(struct sim_world *w, struct sim_cq *c)
 			/* Whoever stops waiting takes back what it asked for; nobody else sends events here meanwhile.
 			 */
 			atomic_store_explicit(&c->shared->arm, RING_ARM_NONE, memory_order_relaxed);
+			/* An engine that tells later may do so for what is polled below. */
 			c->loose |= moderated(c) || waits_for_turn(c->ep);
 		}
 		c->armed = false;

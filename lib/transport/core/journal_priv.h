@@ -114,9 +114,10 @@ journal_commit(struct transport *tp)
 {
 	const struct tp_journal *j = tp->journal;
 
-	/* Each atomic is of a QP that it changes. */
 	if (unlikely(j != NULL) && (j->changed | j->nb_srqs) != 0)
 		j->commit(tp);
+	/* Each atomic changes a QP, so they needn't be looked at. */
+	UROCE_ASSERT(j == NULL || j->atomic == j->list->atomics);
 }
 
 /** What changes of @p q is written down at the end of the turn. Once in a turn. */

@@ -403,19 +403,20 @@ control_thread_sends_through_the_engine(void **state)
 static void
 packets_of_the_control_thread_wait_for_a_full_port(void **state)
 {
-	enum { N = TX_SIZE - 1 + TP_TX_MAX + ENGINE_SEND_RING - 1 };
+	enum { N = TX_SIZE - 1 + TP_TX_MAX + ENGINE_SEND_RING };
 	struct tp_txvec *v;
 	struct rig r[ENGINES];
 	uint32_t sent;
 
 	up(r);
 	v = transport_tx(engine_transport(r[0].e), 0);
-	for (sent = 0; sent < TX_SIZE - 1 + TP_TX_MAX; sent++) {
+	for (sent = 0; sent < TX_SIZE - 1 + TP_TX_MAX; sent++)
 		engine_send(r[0].e, 0, packet(r, sent));
-		if (sent % 100 == 99)
-			engine_turn(r[0].e);
+	/* A turn takes so many and no more. */
+	for (uint32_t n = 0; n < sent; n += ENGINE_SEND_BURST) {
+		assert_int_equal(v->n + rte_ring_count(tx[0][0]), n);
+		engine_turn(r[0].e);
 	}
-	engine_turn(r[0].e);
 	assert_int_equal(v->n, TP_TX_MAX);
 	assert_true(io_waits_for_port(r[0].e));
 	assert_false(io_may_send(r[0].e));
