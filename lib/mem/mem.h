@@ -290,13 +290,14 @@ mr_write(struct mr *mr, uint64_t va, const void *src, size_t len)
 /** Atomic operations of mr_atomic(). */
 enum mr_atomic_op { MR_CMP_SWAP, MR_FETCH_ADD };
 
-/** @return the word at @p va, which mr_check() has approved, if the region is mapped in one piece and the word is aligned in memory; else NULL. */
-static inline _Atomic uint64_t *
-mr_word(const struct mr *mr, uint64_t va)
+/** @param word  The word at @p va, which mr_check() has approved. @return whether the region is mapped in one piece and the word is aligned in memory. */
+static inline bool
+mr_word(const struct mr *mr, uint64_t va, _Atomic uint64_t **word)
 {
 	uintptr_t at = (uintptr_t)mr->host + (va - mr->iova);
 
-	return mr->host != NULL && at % sizeof(uint64_t) == 0 ? (_Atomic uint64_t *)at : NULL;
+	*word = (_Atomic uint64_t *)at;
+	return mr->host != NULL && at % sizeof(uint64_t) == 0;
 }
 
 /** mr_atomic() on a word that is mapped and aligned. */
@@ -316,9 +317,9 @@ mem_atomic(_Atomic uint64_t *p, enum mr_atomic_op op, uint64_t arg1, uint64_t ar
 static inline bool
 mr_atomic_mapped(const struct mr *mr, uint64_t va, enum mr_atomic_op op, uint64_t arg1, uint64_t arg2, uint64_t *old)
 {
-	_Atomic uint64_t *p = mr_word(mr, va);
+	_Atomic uint64_t *p;
 
-	if (__builtin_expect(p == NULL, 0))
+	if (__builtin_expect(!mr_word(mr, va, &p), 0))
 		return false;
 	mem_atomic(p, op, arg1, arg2, old);
 	return true;

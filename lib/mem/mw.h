@@ -102,10 +102,14 @@ mr_check_remote(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t qp
 		uint64_t len)
 {
 	struct mr *mr = mr_check(t, key, pd, access, *va, len);
+	uint64_t at = *va;
 
 	if (__builtin_expect(mr != NULL, 1))
 		return mr;
-	return mw_check(t, key, pd, qpn, access, va, len);
+	/* Only a copy is handed on, so that *va can stay in a register. */
+	mr = mw_check(t, key, pd, qpn, access, &at, len);
+	*va = at;
+	return mr;
 }
 
 #endif /* UROCE_MW_H */

@@ -144,7 +144,15 @@ int copy_atomic_else(struct transport *tp, struct qp *qp, struct mr *mr, uint64_
 static inline int
 copy_atomic(struct transport *tp, struct qp *qp, struct mr *mr, uint64_t va, enum mr_atomic_op op, uint64_t arg1, uint64_t arg2, uint64_t *old)
 {
-	return likely(mr_atomic_mapped(mr, va, op, arg1, arg2, old)) ? 0 : copy_atomic_else(tp, qp, mr, va, op, arg1, arg2, old);
+	uint64_t was = 0;
+	int rc;
+
+	if (likely(mr_atomic_mapped(mr, va, op, arg1, arg2, old)))
+		return 0;
+	/* Not *old itself, so that it can stay in a register. */
+	rc = copy_atomic_else(tp, qp, mr, va, op, arg1, arg2, &was);
+	*old = was;
+	return rc;
 }
 /** @return the vendor error of a completion whose bytes were not copied: @p rc is EFAULT or ETIMEDOUT. */
 static inline uint8_t

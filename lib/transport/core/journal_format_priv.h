@@ -154,7 +154,8 @@ journal_atomic_seed(uint64_t turn)
 static inline uint64_t
 journal_atomic_sum(uint64_t before, uint64_t after, uint64_t va, uint64_t of, uint32_t psn, uint64_t seed)
 {
-	return before ^ (after << 1 | after >> 63) ^ va ^ of ^ psn ^ seed;
+	/* What is known last comes last. */
+	return (va ^ of ^ psn ^ seed) ^ before ^ (after << 1 | after >> 63);
 }
 
 static inline uint64_t

@@ -44,24 +44,28 @@ journal_atomic(struct transport *tp, struct qp *qp, uint32_t psn, struct mr *mr,
 	       uint64_t *old)
 {
 	struct tp_journal *j = qp->journal->journal;
-	_Atomic uint64_t *w = mr_word(mr, va);
 	struct journal_atomic *a = j->atomic;
+	_Atomic uint64_t *w;
 	uint64_t was, becomes;
+	int rc;
 
-	if (unlikely(w == NULL || qp->journal->kept != NULL))
-		return journal_atomic_else(tp, qp, psn, mr, va, op, arg1, arg2, old);
-	was = atomic_load_explicit(w, memory_order_relaxed);
-	for (;;) {
+	if (likely(mr_word(mr, va, &w) && qp->journal->kept == NULL)) {
+		was = atomic_load_explicit(w, memory_order_relaxed);
 		becomes = op == MR_FETCH_ADD ? was + arg1 : was == arg1 ? arg2 : was;
 		journal_note_atomic(j, a, qp->qpn, psn, mr->key, va, was, becomes);
-		if (likely(atomic_compare_exchange_strong(w, &was, becomes)))
-			break;
+		*old = was;
+		if (likely(atomic_compare_exchange_strong(w, &was, becomes))) {
+			journal_noted_atomic(j, a);
+			return 0;
+		}
 		/* Somebody else has changed it. What the note says now may be there by chance. */
 		journal_unnote_atomic(j);
 	}
+	/* Not *old itself, so that it can stay in a register. */
+	was = 0;
+	rc = journal_atomic_else(tp, qp, psn, mr, va, op, arg1, arg2, &was);
 	*old = was;
-	journal_noted_atomic(j, a);
-	return 0;
+	return rc;
 }
 
 /**

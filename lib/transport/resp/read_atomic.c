@@ -122,19 +122,28 @@ res_mark(uint64_t va, uint32_t rkey, uint32_t srqn)
 	return (uint32_t)(((va + srqn) * UINT64_C(0x9e3779b97f4a7c15)) >> 32) ^ rkey;
 }
 
-static void
-res_accept(struct transport *tp, struct qp *qp, struct tp_res *r, bool atomic, bool placed)
+/* @param packets  Of its response. */
+static inline void
+res_accept(struct transport *tp, struct qp *qp, struct tp_res *r, uint32_t packets, bool atomic, bool placed)
 {
 	r->word = tp_res_word(qp->rcv.epsn, atomic, placed);
 	qp->resp.pending |= UINT64_C(1) << qp->resp.res_head;
 	qp->resp.res_head = qp->resp.res_head + 1 == qp->resp.res_max ? 0 : qp->resp.res_head + 1;
-	qp->rcv.epsn = wire_psn_add(res_last_psn(qp, r), 1);
+	qp->rcv.epsn = wire_psn_add(qp->rcv.epsn, packets);
 	/* The response acknowledges everything before it too (9.7.5.1.2). */
 	if (likely(qp->rcv.nak_state == TP_NAK_NONE) || !responder_gap_remains(qp))
 		qp->resp.reply = TP_REPLY_NONE;
 	/* C9-148: once, when accepted. */
 	qp->rcv.msn = wire_psn_add(qp->rcv.msn, 1);
 	qp_reply_later(tp, qp);
+}
+
+/* What was asked for is done, and is answered by a READ response of no bytes. */
+static void
+res_accept_empty(struct transport *tp, struct qp *qp, struct tp_res *r)
+{
+	r->length = 0;
+	res_accept(tp, qp, r, 1, false, true);
 }
 
 void
@@ -164,7 +173,7 @@ responder_read(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	qp->resp.reads[r - qp->resp.res] = (struct tp_read){ .va = va, .rkey = rkey, .cur = qp->rcv.epsn, .begins = true, .srqn = srqn };
 	r->mark = res_mark(va, rkey, srqn);
 	r->length = length;
-	res_accept(tp, qp, r, false, false);
+	res_accept(tp, qp, r, wire_packets(length, qp->path.mtu_shift), false, false);
 }
 
 void
@@ -174,11 +183,12 @@ responder_atomic(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	uint64_t va = wire_get64(eth), swap_add = wire_get64(eth + 12), compare = wire_get64(eth + 20), old;
 	bool swap = WIRE_OPCODE_OP(p->bth.opcode) == WIRE_OP_CMP_SWAP;
 	uint32_t rkey = wire_get32(eth + 8);
-	struct tp_res *r = res_claim(tp, qp);
 	struct mr *mr = NULL;
+	struct tp_res *r;
 	int rc;
 
 	tp->counters.rx_atomic_requests++;
+	r = res_claim(tp, qp);
 	if (r == NULL || (va & 7) != 0) {
 		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->rcv.epsn);
 		return;
@@ -200,7 +210,7 @@ responder_atomic(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return;
 	}
 	r->old = old;
-	res_accept(tp, qp, r, true, false);
+	res_accept(tp, qp, r, 1, true, false);
 }
 
 /*
@@ -234,8 +244,7 @@ responder_atomic_write(struct transport *tp, struct qp *qp, const struct wire_pk
 		responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->rcv.epsn);
 		return;
 	}
-	r->length = 0;
-	res_accept(tp, qp, r, false, true);
+	res_accept_empty(tp, qp, r);
 }
 
 /*
@@ -271,8 +280,7 @@ responder_flush(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return;
 	}
 	atomic_thread_fence(memory_order_seq_cst);
-	r->length = 0;
-	res_accept(tp, qp, r, false, true);
+	res_accept_empty(tp, qp, r);
 }
 
 /* ---- Duplicates (C9-105): nothing is executed twice, errors are never NAKed ---- */
