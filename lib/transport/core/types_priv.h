@@ -282,7 +282,9 @@ struct qp_loss {
 	bool rnr_wait;              /**< the timer is the peer's RNR timer; nothing is sent until it fires */
 	bool resent : 1;            /**< psn_una was sent again by going back, without progress since */
 	bool rnr_known : 1;         /**< an RNR NAK was acted on, without progress since; it is repeated if psn_una wasn't resent */
-	bool restarted;             /**< went back for a lost response; not again before there is progress */
+	bool restarted : 1;         /**< went back for a lost response; not again before there is progress */
+	bool nak_each : 1;          /**< since psn_una was sent again, the peer has repeated its sequence NAK: it answers each packet behind a gap */
+	uint8_t naks_due;           /**< how many more of these the first flight may bring */
 	bool rtt_timing;            /**< the round trip of rtt_psn is being measured; it was sent once (Karn) */
 	uint8_t probe;              /**< enum tp_probe */
 	uint8_t probes;             /**< tail loss probes since the last progress */

@@ -245,6 +245,8 @@ retry(struct transport *tp, struct qp *qp, uint8_t verr)
 		return;
 	}
 	cwnd_loss(tp, qp, verr == TP_VERR_TIMEOUT);
+	qp->loss.nak_each = false;
+	qp->loss.naks_due = (uint8_t)RTE_MIN(wire_psn_diff(qp->req.psn_cur, qp->req.psn_una), UINT8_MAX);
 	loss_go_back(tp, qp);
 	/* The next timeout counts from the retransmission. */
 	qp->loss.deadline_ns = 0;
@@ -320,18 +322,25 @@ loss_timer(struct transport *tp, struct qp *qp)
 /*
  * A peer may answer each packet behind a gap with the same NAK. Those sent for the first flight still arrive for about a
  * round trip after the retransmission has begun. A round trip that wasn't measured is taken for one of TP_PROBE_FIRST_NS.
+ * A peer that repeats its NAK in that time may take longer for all of the flight, but it has no more than one for each packet.
  * If the NAK was about the retransmission nevertheless, the timer sends again. Without a timer nothing would, so then each
  * NAK counts.
  */
 static bool
-nak_too_early(const struct transport *tp, const struct qp *qp)
+nak_too_early(const struct transport *tp, struct qp *qp)
 {
 	uint64_t rtt = qp->loss.pto_ns != 0 ? qp->loss.srtt_ns : TP_PROBE_FIRST_NS;
 
 	if (!qp->loss.resent || qp->req.psn_cur == qp->req.psn_una || qp->loss.timeout == 0)
 		return false;
 	/* The ACK timeout counts from the retransmission. */
-	return tp->now_ns < qp->loss.giveup_ns - ack_timeout_ns(qp) + rtt;
+	if (tp->now_ns < qp->loss.giveup_ns - ack_timeout_ns(qp) + rtt)
+		qp->loss.nak_each = true;
+	else if (!qp->loss.nak_each || qp->loss.naks_due == 0)
+		return false;
+	if (qp->loss.naks_due > 0)
+		qp->loss.naks_due--;
+	return true;
 }
 
 void

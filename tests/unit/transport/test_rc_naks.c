@@ -75,6 +75,31 @@ repeated_sequence_naks_use_up_no_retries(void **state)
 	}
 }
 
+/* They take longer than a round trip. There is one for each packet at most, so the next one is about the retransmission. */
+static void
+repeated_sequence_naks_use_up_no_retries_for_as_many_as_there_were_packets(void **state)
+{
+	struct loss l;
+	struct rig r;
+	uint32_t psn = resent_up(&r, &l, &(struct conn_opts){ .retry_cnt = 2 }, true);
+
+	for (unsigned int i = 0; i < 8; i++) {
+		r.p->now += i < 2 ? NAK_RTT_NS / 2 : 0;
+		inject_sequence_nak(&r, psn);
+		pair_settle(r.p);
+	}
+	assert_int_equal(counters(&r, 0)->rx_nak_repeated, 8);
+	assert_int_equal(counters(&r, 0)->packet_seq_err, 1);
+	assert_int_equal(r.a->qp->loss.retry_left, 1);
+	l.count = 0;
+	inject_sequence_nak(&r, psn);
+	pair_settle(r.p);
+	assert_int_equal(counters(&r, 0)->rx_nak_repeated, 8);
+	assert_int_equal(counters(&r, 0)->packet_seq_err, 2);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	rig_down(&r);
+}
+
 /* What was sent again is lost, too: its NAK comes a round trip later and counts. */
 static void
 sequence_nak_a_round_trip_after_the_retransmission_counts(void **state)
@@ -336,6 +361,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(repeated_sequence_naks_use_up_no_retries),
+		cmocka_unit_test(repeated_sequence_naks_use_up_no_retries_for_as_many_as_there_were_packets),
 		cmocka_unit_test(sequence_nak_a_round_trip_after_the_retransmission_counts),
 		cmocka_unit_test(sequence_nak_of_a_later_packet_counts_at_once),
 		cmocka_unit_test(timer_repairs_what_an_ignored_nak_asked_for),
