@@ -131,9 +131,7 @@ wire_psn_add(uint32_t psn, uint32_t n)
 static inline uint32_t
 wire_packets(uint32_t len_bytes, unsigned int mtu_shift)
 {
-	uint32_t mtu = 1u << mtu_shift;
-
-	return len_bytes == 0 ? 1 : (uint32_t)(((uint64_t)len_bytes + mtu - 1) >> mtu_shift);
+	return ((len_bytes - (len_bytes != 0)) >> mtu_shift) + 1;
 }
 
 /* ---- Big-endian access ---- */

@@ -95,11 +95,11 @@ scatter_response(struct transport *tp, struct qp *qp, uint32_t off, const uint8_
 }
 
 static void
-read_response(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+read_response(struct transport *tp, struct qp *qp, const struct wire_pkt *p, uint8_t kind)
 {
-	struct tp_swqe *w = qp_inflight(qp, qp->req.sq_tail);
+	const struct tp_swqe *w = qp_inflight(qp, qp->req.sq_tail);
 	uint32_t off = ((qp->req.psn_una - w->first_psn) & WIRE_PSN_MASK) << qp->path.mtu_shift;
-	uint32_t want = swqe_kind(qp_inflight(qp, qp->req.sq_tail)) == TP_REQ_READ ? RTE_MIN(w->length - off, (UINT32_C(1) + p->more) << qp->path.mtu_shift) : 0;
+	uint32_t want = kind == TP_REQ_READ ? RTE_MIN(w->length - off, (UINT32_C(1) + p->more) << qp->path.mtu_shift) : 0;
 
 	if (unlikely(p->payload_bytes != want)) {
 		bad_response(tp, qp);
@@ -153,7 +153,7 @@ data_response_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return;
 	}
 	if (read)
-		read_response(tp, qp, p);
+		read_response(tp, qp, p, kind);
 	else
 		atomic_response(tp, qp, p);
 	if (p->op->flags & WIRE_F_AETH)

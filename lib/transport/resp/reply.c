@@ -115,15 +115,19 @@ response_psns(struct transport *tp, struct qp *qp, const struct tp_res *r, const
 	return mr != NULL && mr->host != NULL ? n : 1;
 }
 
-/* Send one packet of a READ response: of what was requested again, else the next one. @p psns: how many PSNs it has. */
-static enum sent
-send_read_response(struct transport *tp, struct qp *qp, const struct tp_res *r, struct tp_read *d, uint8_t ack, uint32_t psns)
+/*
+ * Send one packet of a READ response: of what was requested again, else the next one. @p psns: how many PSNs it has. @p only, a constant: it is known to be the
+ * whole response, and nothing was requested again.
+ */
+static __rte_always_inline enum sent
+send_read_response(struct transport *tp, struct qp *qp, const struct tp_res *r, struct tp_read *d, uint8_t ack, uint32_t psns, bool only)
 {
-	uint32_t nth = likely(d->again == 0) ? (d->cur - r->psn) & WIRE_PSN_MASK : (uint32_t)__builtin_ctz(d->again);
-	uint32_t psn = wire_psn_add(r->psn, nth), off = nth << qp->path.mtu_shift, last_psn = res_last_psn(qp, r);
-	uint32_t len = RTE_MIN(r->length - off, psns << qp->path.mtu_shift);
-	bool first = likely(d->again == 0) ? d->begins : !d->run;
-	bool last = likely(d->again == 0) ? wire_psn_add(psn, psns - 1) == last_psn : (d->again >> nth & 2) == 0;
+	uint32_t again = only ? 0 : d->again;
+	uint32_t nth = only ? 0 : likely(again == 0) ? (d->cur - r->psn) & WIRE_PSN_MASK : (uint32_t)__builtin_ctz(again);
+	uint32_t psn = wire_psn_add(r->psn, nth), off = nth << qp->path.mtu_shift, last_psn = only ? psn : res_last_psn(qp, r);
+	uint32_t len = only ? r->length : RTE_MIN(r->length - off, psns << qp->path.mtu_shift);
+	bool first = only || (likely(again == 0) ? d->begins : !d->run);
+	bool last = only || (likely(again == 0) ? wire_psn_add(psn, psns - 1) == last_psn : (again >> nth & 2) == 0);
 	uint8_t opcode = first ? (last ? WIRE_OP_READ_RESP_ONLY : WIRE_OP_READ_RESP_FIRST) :
 			 last  ? WIRE_OP_READ_RESP_LAST :
 				 WIRE_OP_READ_RESP_MIDDLE;
@@ -156,15 +160,23 @@ send_read_response(struct transport *tp, struct qp *qp, const struct tp_res *r, 
 	tp_finish(tp, qp, &o, b, len);
 	if (unlikely(qp->req.cc != NULL))
 		cc_sent(tp, qp->req.cc, o.bytes);
-	if (unlikely(d->again != 0)) {
-		d->again &= d->again - 1;
+	if (unlikely(again != 0)) {
+		d->again = again & (again - 1);
 		d->run = !last;
 		return d->again == 0 && wire_psn_diff(d->cur, last_psn) > 0 ? SENT_ALL : SENT_PART;
 	}
 	/* In this order: a whole word isn't loaded right after a part of it was stored (wire_bth_make()). */
-	d->cur = wire_psn_add(d->cur, psns);
+	d->cur = wire_psn_add(only ? psn : d->cur, psns);
 	d->begins = false;
 	return last ? SENT_ALL : SENT_PART;
+}
+
+/* The same for one of several packets, or of what was requested again. @param psns  Gets how many PSNs it has, @p most at most. */
+static __rte_noinline enum sent
+send_read_part(struct transport *tp, struct qp *qp, const struct tp_res *r, struct tp_read *d, uint8_t ack, uint32_t most, uint32_t *psns)
+{
+	*psns = unlikely(qp->path.detour) ? response_psns(tp, qp, r, d, most) : 1;
+	return send_read_response(tp, qp, r, d, ack, *psns, false);
 }
 
 static enum sent
@@ -249,10 +261,13 @@ responder_run(struct transport *tp, struct qp *qp, uint32_t budget)
 
 		if (r->atomic || r->placed) {
 			sent = send_atomic_response(tp, qp, r, ack);
+		} else if (r->length <= UINT32_C(1) << qp->path.mtu_shift && likely(qp->resp.reads[i].again == 0)) {
+			sent = send_read_response(tp, qp, r, &qp->resp.reads[i], ack, 1, true);
 		} else {
-			if (unlikely(qp->path.detour) && r->length > UINT32_C(1) << qp->path.mtu_shift)
-				psns = response_psns(tp, qp, r, &qp->resp.reads[i], budget - work);
-			sent = send_read_response(tp, qp, r, &qp->resp.reads[i], ack, psns);
+			uint32_t several;
+
+			sent = send_read_part(tp, qp, r, &qp->resp.reads[i], ack, budget - work, &several);
+			psns = several;
 		}
 		if (sent == SENT_LATER)
 			return work;
