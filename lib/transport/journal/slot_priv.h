@@ -45,7 +45,7 @@ struct journal_copy {
 	_Atomic uint64_t tag;
 	uint64_t prev;               /**< tag of the other copy, which counted when this was written; 0: none */
 	uint64_t sum[2];             /**< of all else up to the end of the image: struct journal_sum */
-	/* The beginning of what is added, after tag and prev. */
+	/* The beginning of what is added, after tag and prev: struct journal_added. */
 	uint32_t parts_bytes, parts_crc; /**< results (struct tp_res), READs, SGEs and what is kept, in that order */
 	uint32_t cold_crc;
 	uint32_t srqn;               /**< qp_record.srqn */
@@ -60,6 +60,17 @@ struct journal_copy {
 	uint8_t pad[32];
 };
 enum { JOURNAL_ADDED_AT = offsetof(struct journal_copy, parts_bytes), JOURNAL_ADDED_BYTES = offsetof(struct journal_copy, oldest) - JOURNAL_ADDED_AT };
+/** The members from parts_bytes to reserved, as words. */
+struct journal_added {
+	uint64_t words[4];
+};
+static_assert(sizeof(struct journal_added) == JOURNAL_ADDED_BYTES && offsetof(struct journal_copy, parts_crc) == JOURNAL_ADDED_AT + 4 &&
+	      offsetof(struct journal_copy, cold_crc) == JOURNAL_ADDED_AT + 8 && offsetof(struct journal_copy, srqn) == JOURNAL_ADDED_AT + 12 &&
+	      offsetof(struct journal_copy, placed_to) == JOURNAL_ADDED_AT + 16 && offsetof(struct journal_copy, local_to) == JOURNAL_ADDED_AT + 20 &&
+	      offsetof(struct journal_copy, state) == JOURNAL_ADDED_AT + 24 && offsetof(struct journal_copy, flags) == JOURNAL_ADDED_AT + 25 &&
+	      offsetof(struct journal_copy, kept) == JOURNAL_ADDED_AT + 26 && offsetof(struct journal_copy, nb_res) == JOURNAL_ADDED_AT + 27 &&
+	      offsetof(struct journal_copy, nb_reads) == JOURNAL_ADDED_AT + 28 && offsetof(struct journal_copy, nb_sges) == JOURNAL_ADDED_AT + 29 &&
+	      offsetof(struct journal_copy, nb_kept) == JOURNAL_ADDED_AT + 30, "write_added()");
 static_assert(JOURNAL_ADDED_BYTES == 32 && offsetof(struct journal_copy, image) == 96 && sizeof(struct journal_copy) % 64 == 0, "format");
 static_assert(UROCE_MAX_RD_ATOMIC <= UINT8_MAX && UROCE_MAX_SGE <= UINT8_MAX, "format");
 /* A WQE in flight is written as it is. */
