@@ -137,7 +137,7 @@ atomic_before(const struct qp *qp, uint32_t psn, uint64_t *old)
 	return false;
 }
 
-/* Of memory that isn't mapped, or not aligned. */
+/* Of memory that isn't mapped, or not aligned, or that others change meanwhile. */
 static int
 noted_atomic(struct tp_journal *j, const struct qp *qp, uint32_t psn, struct mr *mr, uint64_t va, enum mr_atomic_op op, uint64_t arg1, uint64_t arg2,
 	     uint64_t *old)

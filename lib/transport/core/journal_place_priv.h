@@ -30,7 +30,7 @@ journal_place(struct transport *tp, struct qp *qp, uint32_t psn, struct mr *mr, 
 	return rc;
 }
 
-/** journal_atomic() where memory isn't mapped, or the atomic may have been executed in a turn that didn't count. */
+/** journal_atomic() where memory isn't mapped, somebody else has just changed the word, or the atomic may have been executed in a turn that didn't count. */
 int journal_atomic_else(struct transport *tp, struct qp *qp, uint32_t psn, struct mr *mr, uint64_t va, enum mr_atomic_op op, uint64_t arg1, uint64_t arg2,
 			uint64_t *old);
 /**

@@ -153,6 +153,8 @@ loss_progress(struct transport *tp, struct qp *qp)
 void
 loss_go_back(struct transport *tp, struct qp *qp)
 {
+	qp->loss.nak_each = false;
+	qp->loss.naks_due = (uint8_t)RTE_MIN(wire_psn_diff(qp->req.psn_cur, qp->req.psn_una), UINT8_MAX);
 	scoreboard_forget(tp, qp);
 	qp->req.sq_cur = qp->req.sq_tail;
 	qp->req.psn_cur = qp->req.psn_una;
@@ -245,8 +247,6 @@ retry(struct transport *tp, struct qp *qp, uint8_t verr)
 		return;
 	}
 	cwnd_loss(tp, qp, verr == TP_VERR_TIMEOUT);
-	qp->loss.nak_each = false;
-	qp->loss.naks_due = (uint8_t)RTE_MIN(wire_psn_diff(qp->req.psn_cur, qp->req.psn_una), UINT8_MAX);
 	loss_go_back(tp, qp);
 	/* The next timeout counts from the retransmission. */
 	qp->loss.deadline_ns = 0;

@@ -264,7 +264,7 @@ responder_run(struct transport *tp, struct qp *qp, uint32_t budget)
 		} else if (r->length <= UINT32_C(1) << qp->path.mtu_shift && likely(qp->resp.reads[i].again == 0)) {
 			sent = send_read_response(tp, qp, r, &qp->resp.reads[i], ack, 1, true);
 		} else {
-			uint32_t several;
+			uint32_t several; /* not psns itself, so that it can stay in a register */
 
 			sent = send_read_part(tp, qp, r, &qp->resp.reads[i], ack, budget - work, &several);
 			psns = several;
